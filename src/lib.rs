@@ -1,0 +1,2 @@
+//! Probity.
+pub mod model;

@@ -1,0 +1,202 @@
+//! Events: what a policy judges and what history consists of.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Num, Value, json};
+
+/// Position of an event in its session, from 0.
+pub type Seq = u64;
+/// Index of a message in its session, from 0.
+pub type Turn = u32;
+
+/// The kinds of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventKind {
+    /// A system or developer message.
+    System,
+    /// A user message.
+    User,
+    /// An assistant message; its calls follow as events of their own.
+    Assistant,
+    /// One tool call of an assistant message.
+    Call,
+    /// One tool result.
+    Result,
+    /// The session closed or the trace ran out.
+    End,
+}
+
+impl EventKind {
+    /// Every kind, in the order of the language reference.
+    pub const ALL: [EventKind; 6] = [
+        EventKind::System,
+        EventKind::User,
+        EventKind::Assistant,
+        EventKind::Call,
+        EventKind::Result,
+        EventKind::End,
+    ];
+
+    /// The word for it in the rules language.
+    pub fn word(self) -> &'static str {
+        match self {
+            EventKind::System => "system",
+            EventKind::User => "user",
+            EventKind::Assistant => "assistant",
+            EventKind::Call => "call",
+            EventKind::Result => "result",
+            EventKind::End => "end",
+        }
+    }
+}
+
+/// Arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Args {
+    /// A JSON object.
+    Object(Value),
+    /// Neither an object nor a string of one; every argument is unknown.
+    Unreadable,
+}
+
+/// One event. Immutable; history and evidence share it.
+#[derive(Debug)]
+pub struct Event {
+    /// Position in the session.
+    pub seq: Seq,
+    /// Index of the message.
+    pub turn: Turn,
+    /// Seconds since 1970-01-01T00:00:00Z on the session's clock (never decreasing), if the message
+    /// had a time.
+    pub time: Option<Num>,
+    /// What happened.
+    pub body: EventBody,
+}
+
+/// What happened, by kind.
+#[derive(Debug)]
+pub enum EventBody {
+    /// A system or developer message.
+    System {
+        /// Its text.
+        text: Arc<str>,
+    },
+    /// A user message.
+    User {
+        /// Its text.
+        text: Arc<str>,
+    },
+    /// An assistant message.
+    Assistant {
+        /// Its text.
+        text: Arc<str>,
+        /// Usable calls that it carries.
+        calls: u32,
+    },
+    /// A tool call.
+    Call {
+        /// The tool's name, never empty.
+        tool: Arc<str>,
+        /// Its arguments.
+        args: Args,
+        /// The caller's id for it, if it had one.
+        id: Option<Arc<str>>,
+        /// The text of the message that carries it.
+        text: Arc<str>,
+        /// Its place among the entries of the message's call list, from 0.
+        index: u32,
+    },
+    /// A tool result.
+    Result {
+        /// The call that it answers; none if no open call was found.
+        call: Option<Arc<Event>>,
+        /// Its text.
+        text: Arc<str>,
+        /// Whether the tool reported an error.
+        is_error: bool,
+        /// The text as JSON, read when first asked for; `None` inside if it does not parse.
+        json: OnceLock<Option<Value>>,
+    },
+    /// The end of the session.
+    End,
+}
+
+impl Event {
+    /// The kind.
+    pub fn kind(&self) -> EventKind {
+        match self.body {
+            EventBody::System { .. } => EventKind::System,
+            EventBody::User { .. } => EventKind::User,
+            EventBody::Assistant { .. } => EventKind::Assistant,
+            EventBody::Call { .. } => EventKind::Call,
+            EventBody::Result { .. } => EventKind::Result,
+            EventBody::End => EventKind::End,
+        }
+    }
+
+    /// The tool's name: of a call, or of the call that a result answers.
+    pub fn tool(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            EventBody::Call { tool, .. } => Some(tool),
+            EventBody::Result {
+                call: Some(call), ..
+            } => call.tool(),
+            _ => None,
+        }
+    }
+
+    /// The text: of a message or result; of a call, that of its message.
+    pub fn text(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            EventBody::System { text }
+            | EventBody::User { text }
+            | EventBody::Assistant { text, .. }
+            | EventBody::Call { text, .. }
+            | EventBody::Result { text, .. } => Some(text),
+            EventBody::End => None,
+        }
+    }
+
+    /// The arguments of a call, if they are readable.
+    pub fn args(&self) -> Option<&Value> {
+        match &self.body {
+            EventBody::Call {
+                args: Args::Object(object),
+                ..
+            } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The call that a result answers.
+    pub fn call(&self) -> Option<&Arc<Event>> {
+        match &self.body {
+            EventBody::Result { call, .. } => call.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// A result's text as JSON, if it parses.
+    pub fn json(&self) -> Option<&Value> {
+        match &self.body {
+            EventBody::Result { json, text, .. } => json
+                .get_or_init(|| json::parse(text.as_bytes()).ok())
+                .as_ref(),
+            _ => None,
+        }
+    }
+
+    /// True for a result whose call could not be found.
+    pub fn is_unpaired(&self) -> bool {
+        matches!(self.body, EventBody::Result { call: None, .. })
+    }
+}
+
+/// Something that could not be taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The message.
+    pub turn: Turn,
+    /// What was wrong with it, in words that hold no value of the trace.
+    pub reason: String,
+}

@@ -1,0 +1,16 @@
+//! The vocabulary: numbers, values, events of a trace. Everything above speaks in these words;
+//! nothing here knows about rules, storage or the wire.
+
+mod event;
+pub mod json;
+mod num;
+mod value;
+mod verdict;
+
+pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
+pub use json::JsonError;
+pub use num::{DIVISION_DIGITS, Num, NumError};
+pub use value::{Object, Value};
+pub use verdict::{
+    CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided,
+};
