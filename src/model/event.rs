@@ -28,14 +28,8 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind, in the order of the language reference.
-    pub const ALL: [EventKind; 6] = [
-        EventKind::System,
-        EventKind::User,
-        EventKind::Assistant,
-        EventKind::Call,
-        EventKind::Result,
-        EventKind::End,
-    ];
+    pub const ALL: [EventKind; 6] =
+        [EventKind::System, EventKind::User, EventKind::Assistant, EventKind::Call, EventKind::Result, EventKind::End];
 
     /// The word for it in the rules language.
     pub fn word(self) -> &'static str {
@@ -138,9 +132,7 @@ impl Event {
     pub fn tool(&self) -> Option<&Arc<str>> {
         match &self.body {
             EventBody::Call { tool, .. } => Some(tool),
-            EventBody::Result {
-                call: Some(call), ..
-            } => call.tool(),
+            EventBody::Result { call: Some(call), .. } => call.tool(),
             _ => None,
         }
     }
@@ -160,10 +152,7 @@ impl Event {
     /// The arguments of a call, if they are readable.
     pub fn args(&self) -> Option<&Value> {
         match &self.body {
-            EventBody::Call {
-                args: Args::Object(object),
-                ..
-            } => Some(object),
+            EventBody::Call { args: Args::Object(object), .. } => Some(object),
             _ => None,
         }
     }
@@ -179,9 +168,7 @@ impl Event {
     /// A result's text as JSON, if it parses.
     pub fn json(&self) -> Option<&Value> {
         match &self.body {
-            EventBody::Result { json, text, .. } => json
-                .get_or_init(|| json::parse(text.as_bytes()).ok())
-                .as_ref(),
+            EventBody::Result { json, text, .. } => json.get_or_init(|| json::parse(text.as_bytes()).ok()).as_ref(),
             _ => None,
         }
     }

@@ -41,10 +41,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
 }
 
 fn syntax(e: JiterError) -> JsonError {
-    JsonError::Syntax {
-        what: e.error_type.to_string(),
-        at: e.index,
-    }
+    JsonError::Syntax { what: e.error_type.to_string(), at: e.index }
 }
 
 fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32) -> Result<Value, JsonError> {
@@ -83,10 +80,7 @@ fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32) -> Result<Value, JsonEr
 
 fn number(reader: &mut Jiter<'_>) -> Result<Value, JsonError> {
     let at = reader.current_index();
-    let not_a_number = |what: &str| JsonError::Syntax {
-        what: what.to_owned(),
-        at,
-    };
+    let not_a_number = |what: &str| JsonError::Syntax { what: what.to_owned(), at };
     let digits = reader.next_number_bytes().map_err(syntax)?;
     let text = std::str::from_utf8(digits).map_err(|_| not_a_number("invalid number"))?;
     match text.parse::<Num>() {

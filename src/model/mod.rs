@@ -11,6 +11,4 @@ pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
 pub use json::JsonError;
 pub use num::{DIVISION_DIGITS, Num, NumError};
 pub use value::{Object, Value};
-pub use verdict::{
-    CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided,
-};
+pub use verdict::{CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided};

@@ -37,15 +37,9 @@ pub enum NumError {
 
 impl Num {
     /// Zero.
-    pub const ZERO: Num = Num {
-        coefficient: 0,
-        exponent: 0,
-    };
+    pub const ZERO: Num = Num { coefficient: 0, exponent: 0 };
     /// One.
-    pub const ONE: Num = Num {
-        coefficient: 1,
-        exponent: 0,
-    };
+    pub const ONE: Num = Num { coefficient: 1, exponent: 0 };
 
     /// `coefficient * 10^exponent`, normalised.
     pub fn new(mut coefficient: i128, mut exponent: i32) -> Num {
@@ -56,18 +50,13 @@ impl Num {
             coefficient /= 10;
             exponent = exponent.saturating_add(1);
         }
-        Num {
-            coefficient,
-            exponent,
-        }
+        Num { coefficient, exponent }
     }
 
     /// The nearest double; for output and for figures that are not compared exactly.
     pub fn to_f64(self) -> f64 {
         // A coefficient and an exponent always print as a number that f64 can read.
-        format!("{}e{}", self.coefficient, self.exponent)
-            .parse()
-            .unwrap_or(f64::NAN)
+        format!("{}e{}", self.coefficient, self.exponent).parse().unwrap_or(f64::NAN)
     }
 
     /// The value as a whole number: integral and at most 2^53 in magnitude.
@@ -77,11 +66,7 @@ impl Num {
         }
         let scale = 10i128.checked_pow(u32::try_from(self.exponent).ok()?)?;
         let value = self.coefficient.checked_mul(scale)?;
-        if value.abs() > WHOLE_LIMIT {
-            None
-        } else {
-            i64::try_from(value).ok()
-        }
+        if value.abs() > WHOLE_LIMIT { None } else { i64::try_from(value).ok() }
     }
 
     /// True for zero.
@@ -110,19 +95,13 @@ impl Num {
     /// The negated number.
     pub fn neg(self) -> Num {
         // A coefficient has at most 38 digits, so it is never i128::MIN.
-        Num {
-            coefficient: -self.coefficient,
-            exponent: self.exponent,
-        }
+        Num { coefficient: -self.coefficient, exponent: self.exponent }
     }
 
     /// The product, if it has at most 38 digits.
     pub fn mul(self, other: Num) -> Option<Num> {
         let coefficient = within_digits(self.coefficient.checked_mul(other.coefficient)?)?;
-        in_range(Num::new(
-            coefficient,
-            self.exponent.checked_add(other.exponent)?,
-        ))
+        in_range(Num::new(coefficient, self.exponent.checked_add(other.exponent)?))
     }
 
     /// The quotient rounded half to even at [`DIVISION_DIGITS`] significant digits; `None` for a
@@ -135,10 +114,7 @@ impl Num {
             return Some(Num::ZERO);
         }
         let negative = self.is_negative() != other.is_negative();
-        let (mut rest, divisor) = (
-            self.coefficient.unsigned_abs(),
-            other.coefficient.unsigned_abs(),
-        );
+        let (mut rest, divisor) = (self.coefficient.unsigned_abs(), other.coefficient.unsigned_abs());
         // Long division, digit by digit: every intermediate stays below 10 * divisor < 2^131, so a
         // divisor near the limit is first brought within reach of u128.
         if divisor > u128::MAX / 10 {
@@ -173,10 +149,7 @@ impl Num {
             twice > divisor || (twice == divisor && quotient % 2 == 1)
         };
         let quotient = i128::try_from(quotient + u128::from(round_up)).ok()?;
-        in_range(Num::new(
-            if negative { -quotient } else { quotient },
-            exponent,
-        ))
+        in_range(Num::new(if negative { -quotient } else { quotient }, exponent))
     }
 
     /// The remainder with the sign of the divisor (`-1 mod 3` is 2); `None` for a zero divisor or
@@ -188,14 +161,7 @@ impl Num {
         let exponent = self.exponent.min(other.exponent);
         let (a, b) = (self.scaled_to(exponent)?, other.scaled_to(exponent)?);
         let r = a % b;
-        Some(Num::new(
-            if r != 0 && (r < 0) != (b < 0) {
-                r + b
-            } else {
-                r
-            },
-            exponent,
-        ))
+        Some(Num::new(if r != 0 && (r < 0) != (b < 0) { r + b } else { r }, exponent))
     }
 
     /// The largest integral number that is not greater.
@@ -205,11 +171,7 @@ impl Num {
         }
         let Some(scale) = 10i128.checked_pow(self.exponent.unsigned_abs()) else {
             // |value| < 1.
-            return if self.is_negative() {
-                Num::new(-1, 0)
-            } else {
-                Num::ZERO
-            };
+            return if self.is_negative() { Num::new(-1, 0) } else { Num::ZERO };
         };
         Num::new(self.coefficient.div_euclid(scale), 0)
     }
@@ -224,11 +186,7 @@ impl Num {
 
     /// Digits before the decimal point, counted from the leading one: the order of magnitude.
     fn magnitude(self) -> i64 {
-        let digits = self
-            .coefficient
-            .unsigned_abs()
-            .checked_ilog10()
-            .unwrap_or(0);
+        let digits = self.coefficient.unsigned_abs().checked_ilog10().unwrap_or(0);
         i64::from(digits) + i64::from(self.exponent)
     }
 }
@@ -255,17 +213,11 @@ impl Ord for Num {
                     let e = self.exponent.min(other.exponent);
                     let shift = |n: &Num| {
                         let by = u32::try_from(i64::from(n.exponent) - i64::from(e)).unwrap_or(0);
-                        n.coefficient
-                            .unsigned_abs()
-                            .saturating_mul(10u128.saturating_pow(by))
+                        n.coefficient.unsigned_abs().saturating_mul(10u128.saturating_pow(by))
                     };
                     shift(self).cmp(&shift(other))
                 });
-                if sign(self) > 0 {
-                    by_size
-                } else {
-                    by_size.reverse()
-                }
+                if sign(self) > 0 { by_size } else { by_size.reverse() }
             }
             unequal => unequal,
         }
@@ -324,19 +276,11 @@ impl FromStr for Num {
                     return Err(NumError::Syntax);
                 }
                 // An exponent of more than 18 digits is out of any range; its sign still matters.
-                e.parse().unwrap_or(if e.starts_with('-') {
-                    i64::MIN / 4
-                } else {
-                    i64::MAX / 4
-                })
+                e.parse().unwrap_or(if e.starts_with('-') { i64::MIN / 4 } else { i64::MAX / 4 })
             }
         };
         // Zeros on either side carry no information; what is left must fit 38 digits.
-        let mut digits: Vec<u8> = whole
-            .bytes()
-            .chain(fraction.bytes())
-            .map(|b| b - b'0')
-            .collect();
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0').collect();
         let mut scale = exponent - i64::try_from(fraction.len()).unwrap_or(i64::MAX / 4);
         while digits.last() == Some(&0) {
             digits.pop();
@@ -347,21 +291,15 @@ impl FromStr for Num {
             return Ok(Num::ZERO);
         }
         let magnitude = scale + i64::try_from(significant.len()).unwrap_or(i64::MAX / 4);
-        if magnitude > 309 || (magnitude == 309 && text.parse::<f64>().is_ok_and(f64::is_infinite))
-        {
+        if magnitude > 309 || (magnitude == 309 && text.parse::<f64>().is_ok_and(f64::is_infinite)) {
             return Err(NumError::Range);
         }
         if significant.len() > 38 || scale < -100_000 {
             return Err(NumError::Digits);
         }
-        let coefficient = significant
-            .iter()
-            .fold(0i128, |n, d| n * 10 + i128::from(*d));
+        let coefficient = significant.iter().fold(0i128, |n, d| n * 10 + i128::from(*d));
         let exponent = i32::try_from(scale).map_err(|_| NumError::Digits)?;
-        Ok(Num {
-            coefficient: if negative { -coefficient } else { coefficient },
-            exponent,
-        })
+        Ok(Num { coefficient: if negative { -coefficient } else { coefficient }, exponent })
     }
 }
 
@@ -404,13 +342,7 @@ mod tests {
 
     #[test]
     fn numbers_are_equal_by_value_not_by_spelling() {
-        for (a, b) in [
-            ("1", "1.0"),
-            ("2e0", "2"),
-            ("100", "1e2"),
-            ("0", "-0.000"),
-            ("0.10", "1e-1"),
-        ] {
+        for (a, b) in [("1", "1.0"), ("2e0", "2"), ("100", "1e2"), ("0", "-0.000"), ("0.10", "1e-1")] {
             assert_eq!(n(a), n(b), "{a} {b}");
         }
         assert_ne!(n("2.00000000000000001"), n("2"));
@@ -421,10 +353,7 @@ mod tests {
         assert_eq!(n("0.1").add(n("0.2")), Some(n("0.3")));
         assert_eq!(n("1e30").sub(n("1e30")), Some(Num::ZERO));
         assert_eq!(n("1e30").add(n("1e-20")), None);
-        assert_eq!(
-            n("99999999999999999999999999999999999999").add(n("0.1")),
-            None
-        );
+        assert_eq!(n("99999999999999999999999999999999999999").add(n("0.1")), None);
     }
 
     #[test]
@@ -450,22 +379,10 @@ mod tests {
     #[test]
     fn division_rounds_half_to_even_at_28_digits() {
         assert_eq!(n("1").div(n("4")), Some(n("0.25")));
-        assert_eq!(
-            n("1").div(n("3")).unwrap().to_string(),
-            "0.3333333333333333333333333333"
-        );
-        assert_eq!(
-            n("2").div(n("3")).unwrap().to_string(),
-            "0.6666666666666666666666666667"
-        );
-        assert_eq!(
-            n("10000000000000000000000000005").div(n("10")).unwrap(),
-            n("1000000000000000000000000000")
-        );
-        assert_eq!(
-            n("10000000000000000000000000015").div(n("10")).unwrap(),
-            n("1000000000000000000000000002")
-        );
+        assert_eq!(n("1").div(n("3")).unwrap().to_string(), "0.3333333333333333333333333333");
+        assert_eq!(n("2").div(n("3")).unwrap().to_string(), "0.6666666666666666666666666667");
+        assert_eq!(n("10000000000000000000000000005").div(n("10")).unwrap(), n("1000000000000000000000000000"));
+        assert_eq!(n("10000000000000000000000000015").div(n("10")).unwrap(), n("1000000000000000000000000002"));
         assert_eq!(n("1").div(Num::ZERO), None);
         assert_eq!(n("-6").div(n("3")), Some(n("-2")));
     }
@@ -481,21 +398,13 @@ mod tests {
 
     #[test]
     fn what_is_refused_says_why() {
-        for bad in [
-            "", "+1", "01", "1.", ".5", "1e", "NaN", "0x1", "1_000", " 1",
-        ] {
+        for bad in ["", "+1", "01", "1.", ".5", "1e", "NaN", "0x1", "1_000", " 1"] {
             assert_eq!(bad.parse::<Num>(), Err(NumError::Syntax), "{bad}");
         }
         assert_eq!("1e400".parse::<Num>(), Err(NumError::Range));
-        assert_eq!(
-            "1.7976931348623159e308".parse::<Num>(),
-            Err(NumError::Range)
-        );
+        assert_eq!("1.7976931348623159e308".parse::<Num>(), Err(NumError::Range));
         assert!("1.7976931348623157e308".parse::<Num>().is_ok());
-        assert_eq!(
-            "1.000000000000000000000000000000000000001".parse::<Num>(),
-            Err(NumError::Digits)
-        );
+        assert_eq!("1.000000000000000000000000000000000000001".parse::<Num>(), Err(NumError::Digits));
         assert_eq!("0e999999999999999999999".parse::<Num>(), Ok(Num::ZERO));
     }
 
