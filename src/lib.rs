@@ -1,2 +1,3 @@
 //! Probity.
+pub mod diag;
 pub mod model;

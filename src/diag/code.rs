@@ -1,0 +1,98 @@
+//! The table of diagnostic codes: the one place where a code is made.
+//!
+//! To add one, add a line to the table below at the end of its family. A code keeps its meaning for
+//! good: one that is no longer raised stays in the table, and its number is not used again.
+//!
+//! | family | about |
+//! | --- | --- |
+//! | `P00xx` | files and folders of a pack |
+//! | `P01xx` | YAML shapes |
+//! | `P02xx` | syntax of `.policy` files |
+//! | `P03xx` | names and types in `.policy` files |
+//! | `P04xx` | policies that are valid but hardly mean what they say |
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($name:ident = $text:literal, $about:literal;)*) => {
+        /// A stable name for a kind of mistake, such as `P0103`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code {
+            $(#[doc = concat!("`", $text, "`: ", $about, ".")] $name,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the table.
+            pub const ALL: &[Code] = &[$(Code::$name),*];
+
+            /// The code as people see it, such as `P0103`.
+            pub const fn text(self) -> &'static str {
+                match self { $(Code::$name => $text),* }
+            }
+
+            /// One line on what the code stands for.
+            pub const fn about(self) -> &'static str {
+                match self { $(Code::$name => $about),* }
+            }
+        }
+    };
+}
+
+codes! {
+    // Files and folders.
+    FileUnreadable = "P0001", "a file or folder cannot be read";
+    FileNotUtf8 = "P0002", "a file is not UTF-8 text";
+    FileTooLarge = "P0003", "a file, or the pack as a whole, is larger than a pack may be";
+    FileMissing = "P0004", "a file that every pack needs is not there";
+    FileUnknown = "P0005", "a file in a pack folder that nothing reads";
+    FileNotYetRead = "P0006", "a file of a feature that this version does not have";
+    LinkLeavesPack = "P0007", "a symbolic link leads out of the pack";
+    PackNameTwice = "P0008", "two packs have the same name";
+    NoPack = "P0009", "a rules folder without a pack";
+    // YAML shapes.
+    YamlSyntax = "P0101", "a file is not YAML";
+    YamlFeature = "P0102", "a part of YAML that packs do not use (anchors, tags, merge keys, several documents)";
+    KeyTwice = "P0103", "a key is written twice in one mapping";
+    KeyUnknown = "P0104", "a key that has no meaning here";
+    KeyMissing = "P0105", "a key that is needed is not there";
+    WrongType = "P0106", "a value of another type than is needed";
+    WrongValue = "P0107", "a value of the right type that is not allowed here";
+    NumberForm = "P0108", "a number that is not a plain decimal (NaN, infinity, hexadecimal, too many digits)";
+    NumberRange = "P0109", "a number outside the range that makes sense here";
+    Empty = "P0110", "a list, mapping or text that must not be empty";
+    YamlDepth = "P0111", "YAML nested deeper than packs need";
+    YamlReadersDisagree = "P0112", "two YAML readers understand the document differently";
+    NameTwice = "P0113", "a name or id is used twice";
+    NotSupported = "P0114", "a pack asks for something that this version cannot do";
+    Pattern = "P0115", "a regular expression that cannot be used";
+    Term = "P0116", "a keyword term that can never match";
+    TermTwice = "P0117", "a keyword term that says the same as another one";
+    Message = "P0118", "a message of a pack test that cannot be read";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_rise_and_belong_to_a_family() {
+        let texts: Vec<&str> = Code::ALL.iter().map(|c| c.text()).collect();
+        assert!(texts.is_sorted_by(|a, b| a < b), "{texts:?}");
+        for text in texts {
+            let digits = text.strip_prefix('P').filter(|d| d.len() == 4 && d.bytes().all(|b| b.is_ascii_digit()));
+            assert!(digits.is_some_and(|d| d < "0500"), "{text}");
+        }
+    }
+}
