@@ -1,3 +1,6 @@
 //! Probity.
+pub mod audit;
+pub mod config;
 pub mod diag;
 pub mod model;
+pub mod telemetry;

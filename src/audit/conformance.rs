@@ -1,0 +1,325 @@
+//! What every store must do, run on each of them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use crate::model::{
+    CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, Malformed, Num, Signal, Step, Undecided,
+};
+
+use super::*;
+
+/// What stands in for a value of a trace: nothing that is stored may contain it.
+const SECRET: &str = "mia.li@example.com";
+
+fn pack(version: &str) -> Arc<PackRef> {
+    Arc::new(PackRef { name: "airline".into(), version: version.into(), digest: [7; 32] })
+}
+
+fn firing(policy: &str) -> Firing {
+    Firing {
+        policy: policy.into(),
+        message: format!("a message that quotes {SECRET}"),
+        evidence: Evidence {
+            seq: 9,
+            conditions: vec![
+                Condition { source: "tool = \"x\"".into(), holds: true, rests_on: vec![2, 3, 300] },
+                Condition { source: "known(y)".into(), holds: false, rests_on: vec![] },
+            ],
+        },
+    }
+}
+
+fn hit(policy: &str, turn: u32, reward: &str) -> Hit {
+    Hit { firing: firing(policy), turn, n: 1, reward: reward.parse().unwrap() }
+}
+
+fn judged(session: &str, seq: u64, step: Step) -> Draft {
+    Draft::Judged {
+        session: session.into(),
+        pack: pack("1.0.0"),
+        mode: Mode::Gate,
+        item: ItemKind::Message,
+        seq,
+        step: Arc::new(step),
+    }
+}
+
+fn full_step() -> Step {
+    Step {
+        turn: 4,
+        calls: vec![
+            CallAnswer { index: 0, call_id: SECRET.to_owned(), gate: Gate::Allow },
+            CallAnswer { index: 2, call_id: String::new(), gate: Gate::Deny },
+        ],
+        hits: vec![hit("A01", 4, "0.5"), hit("A02", 4, "1e30")],
+        undecided: vec![Undecided { policy: "A03".into(), turn: 4, reason: "args.reservation_id".to_owned() }],
+        malformed: vec![Malformed { turn: 4, reason: "a result whose call cannot be found".to_owned() }],
+        signals: vec![Signal { firing: firing("R01"), turn: 4, effect: Effect::Review }],
+    }
+}
+
+/// Builds one batch of drafts, as the writer does.
+fn batch(last: RecordNumber, drafts: &[Draft]) -> Batch {
+    let mut builder = BatchBuilder::new(last);
+    for draft in drafts {
+        builder.push(draft, 1_700_000_000_000);
+    }
+    builder.finish()
+}
+
+fn commit(store: &dyn Store, drafts: &[Draft]) {
+    store.append(&batch(store.last().unwrap(), drafts)).unwrap();
+}
+
+fn read(store: &dyn Store, from: RecordNumber) -> Vec<Record> {
+    let mut records = Vec::new();
+    scan(store, from, |record| {
+        records.push(record);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    records
+}
+
+fn hits(store: &dyn Store, policy: &str, span: Span) -> u64 {
+    store.tally(&TallyKey { pack: "airline".into(), span, policy: policy.into() }).unwrap().hits
+}
+
+fn an_empty_store_has_nothing(store: &dyn Store) {
+    assert_eq!(store.last().unwrap(), 0);
+    assert_eq!(store.blocks(0, 10).unwrap(), []);
+    assert_eq!(read(store, 1), []);
+    assert_eq!(hits(store, "A01", Span::AllTime), 0);
+    assert_eq!(store.tallies("airline", &Span::AllTime).unwrap(), []);
+}
+
+fn records_come_back_as_they_were(store: &dyn Store) {
+    let report = JudgeReport {
+        session: "s1".into(),
+        pack: pack("1.0.0"),
+        policy: "S1".into(),
+        turn: 3,
+        hit: true,
+        judge_id: "judge-a".into(),
+    };
+    commit(store, &[Draft::Activated(pack("1.0.0")), judged("s1", 0, full_step()), Draft::Judge(report.clone())]);
+    let records = read(store, 1);
+    assert_eq!(records.iter().map(|r| r.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(records.iter().all(|r| r.at_millis == 1_700_000_000_000));
+    assert_eq!(records[0].body, Body::Activated(pack("1.0.0")));
+    assert_eq!(records[2].body, Body::Judge(report));
+    let Body::Judged(j) = &records[1].body else { panic!("{records:?}") };
+    assert_eq!((j.session.as_ref(), j.seq, j.turn, j.mode, j.item), ("s1", 0, 4, Mode::Gate, ItemKind::Message));
+    assert_eq!(j.pack, pack("1.0.0"));
+    assert_eq!(j.calls[1], CallRecord { index: 2, gate: Gate::Deny });
+    let conditions = vec![
+        ConditionRecord { holds: true, rests_on: vec![2, 3, 300] },
+        ConditionRecord { holds: false, rests_on: vec![] },
+    ];
+    assert_eq!(
+        j.hits[1],
+        HitRecord {
+            policy: "A02".into(),
+            turn: 4,
+            n: 1,
+            reward: "1e30".parse().unwrap(),
+            event: 9,
+            conditions: conditions.clone()
+        }
+    );
+    assert_eq!(j.hits[0].reward, "0.5".parse::<Num>().unwrap());
+    assert_eq!(
+        j.signals,
+        [SignalRecord { policy: "R01".into(), turn: 4, effect: Effect::Review, event: 9, conditions }]
+    );
+    assert_eq!(j.undecided, [("A03".into(), 4, "args.reservation_id".to_owned())]);
+    assert_eq!(j.malformed, [(4, "a result whose call cannot be found".to_owned())]);
+}
+
+fn no_value_of_a_trace_is_stored(store: &dyn Store) {
+    commit(store, &[judged("s1", 0, full_step())]);
+    for block in store.blocks(1, 10).unwrap() {
+        assert!(!block.bytes.windows(SECRET.len()).any(|w| w == SECRET.as_bytes()));
+    }
+}
+
+fn numbers_run_on_over_batches_and_blocks(store: &dyn Store) {
+    // Many enough that one batch needs several blocks.
+    let many: Vec<Draft> = (0..600).map(|seq| judged("s1", seq, full_step())).collect();
+    for drafts in many.chunks(250) {
+        commit(store, drafts);
+    }
+    assert_eq!(store.last().unwrap(), 600);
+    assert!(store.blocks(1, usize::MAX).unwrap().len() > 3);
+    let seqs: Vec<u64> = read(store, 1)
+        .iter()
+        .map(|r| match &r.body {
+            Body::Judged(j) => j.seq,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(seqs, (0..600).collect::<Vec<_>>());
+}
+
+fn reading_starts_at_any_record(store: &dyn Store) {
+    let drafts: Vec<Draft> = (0..300).map(|seq| judged("s1", seq, full_step())).collect();
+    commit(store, &drafts[..10]);
+    commit(store, &drafts[10..]);
+    for from in [0, 1, 2, 10, 11, 12, 150, 299, 300] {
+        let records = read(store, from);
+        assert_eq!(records.first().unwrap().number, from.max(1));
+        assert_eq!(records.last().unwrap().number, 300);
+    }
+    assert_eq!(read(store, 301), []);
+}
+
+fn counters_add_up_per_span(store: &dyn Store) {
+    let one = |policy: &str| Step { hits: vec![hit(policy, 1, "1")], ..Step::default() };
+    commit(store, &[judged("s1", 0, one("A01")), judged("s1", 1, one("A01")), judged("s2", 0, one("A01"))]);
+    commit(store, &[judged("s2", 1, one("A02")), judged("s1", 2, full_step())]);
+    let newer = Draft::Judged {
+        session: "s3".into(),
+        pack: pack("1.1.0"),
+        mode: Mode::Episode,
+        item: ItemKind::End,
+        seq: 0,
+        step: Arc::new(one("A01")),
+    };
+    commit(store, &[newer]);
+    assert_eq!(hits(store, "A01", Span::AllTime), 5);
+    assert_eq!(hits(store, "A01", Span::Version("1.0.0".into())), 4);
+    assert_eq!(hits(store, "A01", Span::Version("1.1.0".into())), 1);
+    assert_eq!(hits(store, "A01", Span::Session("s1".into())), 3);
+    assert_eq!(hits(store, "A01", Span::Session("s2".into())), 1);
+    assert_eq!(hits(store, "A02", Span::Session("s2".into())), 1);
+    let session = store.tallies("airline", &Span::Session("s1".into())).unwrap();
+    assert_eq!(
+        session,
+        [
+            ("A01".to_owned(), Tally { hits: 3, ..Tally::default() }),
+            ("A02".to_owned(), Tally { hits: 1, ..Tally::default() }),
+            ("A03".to_owned(), Tally { undecided: 1, ..Tally::default() }),
+            ("R01".to_owned(), Tally { signals: 1, ..Tally::default() }),
+        ]
+    );
+    // Neither a session nor a pack whose name begins like another's is mistaken for it.
+    assert_eq!(store.tallies("airline", &Span::Session("s".into())).unwrap(), []);
+    assert_eq!(store.tallies("air", &Span::AllTime).unwrap(), []);
+}
+
+fn a_session_is_found_by_its_openings(store: &dyn Store) {
+    assert_eq!(store.opening("s1").unwrap(), None);
+    commit(store, &[judged("s1", 0, full_step()), judged("s2", 0, full_step()), judged("s1", 1, full_step())]);
+    assert_eq!(store.opening("s1").unwrap(), Some(Opening { first: 1, latest: 1 }));
+    assert_eq!(store.opening("s2").unwrap(), Some(Opening { first: 2, latest: 2 }));
+    // The same id again: in a later commit, and twice in one.
+    commit(store, &[judged("s1", 0, full_step())]);
+    assert_eq!(store.opening("s1").unwrap(), Some(Opening { first: 1, latest: 4 }));
+    commit(store, &[judged("s3", 0, full_step()), judged("s3", 0, full_step())]);
+    assert_eq!(store.opening("s3").unwrap(), Some(Opening { first: 5, latest: 6 }));
+    assert_eq!(store.opening("s").unwrap(), None);
+}
+
+fn a_batch_that_does_not_follow_on_is_refused_whole(store: &dyn Store) {
+    commit(store, &[judged("s1", 0, full_step())]);
+    let again = batch(0, &[judged("s1", 1, full_step())]);
+    assert!(matches!(store.append(&again), Err(StoreError::Order { last: 1, got: 1 })));
+    assert_eq!(store.last().unwrap(), 1);
+    assert_eq!(hits(store, "A01", Span::AllTime), 1);
+}
+
+type Case = (&'static str, fn(&dyn Store));
+const CASES: &[Case] = &[
+    ("an_empty_store_has_nothing", an_empty_store_has_nothing),
+    ("records_come_back_as_they_were", records_come_back_as_they_were),
+    ("no_value_of_a_trace_is_stored", no_value_of_a_trace_is_stored),
+    ("numbers_run_on_over_batches_and_blocks", numbers_run_on_over_batches_and_blocks),
+    ("reading_starts_at_any_record", reading_starts_at_any_record),
+    ("counters_add_up_per_span", counters_add_up_per_span),
+    ("a_session_is_found_by_its_openings", a_session_is_found_by_its_openings),
+    ("a_batch_that_does_not_follow_on_is_refused_whole", a_batch_that_does_not_follow_on_is_refused_whole),
+];
+
+fn run(mut open: impl FnMut() -> (Box<dyn Store>, Option<tempfile::TempDir>)) {
+    for (name, case) in CASES {
+        println!("{name}");
+        let (store, _folder) = open();
+        case(store.as_ref());
+    }
+}
+
+fn open_sled(folder: &std::path::Path) -> SledStore {
+    SledStore::open(folder, 1 << 20).unwrap()
+}
+
+#[test]
+fn the_memory_store_conforms() {
+    run(|| (Box::new(MemoryStore::default()), None));
+}
+
+#[test]
+fn the_sled_store_conforms() {
+    run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        (Box::new(open_sled(folder.path())), Some(folder))
+    });
+}
+
+#[test]
+fn the_sled_store_keeps_all_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..3u64 {
+        let store = open_sled(folder.path());
+        assert_eq!(store.last().unwrap(), round * 40);
+        let drafts: Vec<Draft> = (0..40).map(|n| judged("s1", round * 40 + n, full_step())).collect();
+        commit(&store, &drafts);
+    }
+    let store = open_sled(folder.path());
+    assert_eq!(read(&store, 1).len(), 120);
+    assert_eq!(hits(&store, "A01", Span::Session("s1".into())), 120);
+}
+
+#[test]
+fn a_sled_store_in_use_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = open_sled(folder.path());
+    let second = SledStore::open(folder.path(), 1 << 20);
+    assert!(matches!(second, Err(StoreError::Locked { .. })), "{second:?}");
+}
+
+#[test]
+fn a_sled_store_of_another_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open_sled(folder.path()));
+    {
+        let db = sled::open(folder.path()).unwrap();
+        db.insert("format", &9u32.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    let opened = SledStore::open(folder.path(), 1 << 20);
+    assert!(matches!(&opened, Err(StoreError::Format { found, known: 1 }) if found == "9"), "{opened:?}");
+}
+
+#[test]
+fn broken_bytes_are_errors_and_never_a_panic() {
+    let whole = batch(0, &[judged("s1", 0, full_step()), Draft::Activated(pack("1"))]).blocks.remove(0).bytes;
+    assert_eq!(decode_block(&whole).unwrap().len(), 2);
+    for len in 0..whole.len() {
+        assert!(decode_block(&whole[..len]).is_err(), "cut at {len}");
+    }
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            // Whether it still reads depends on the place; a store's own checksums find flips.
+            let _ = decode_block(&flipped);
+        }
+    }
+    let mut newer = whole.clone();
+    newer[0] = 2;
+    assert_eq!(decode_block(&newer), Err(LayoutError::Version(2)));
+    newer[0] = 1;
+    newer[1] = 1;
+    assert_eq!(decode_block(&newer), Err(LayoutError::Flags(1)));
+}

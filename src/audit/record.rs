@@ -1,0 +1,219 @@
+//! What a record says. A [`Draft`] is what the service hands to the writer, sharing the step that
+//! also becomes the caller's answer; a [`Record`] is what a store gives back.
+
+use std::{fmt, sync::Arc};
+
+use crate::model::{Effect, Gate, Num, PolicyId, Seq, Step, Turn};
+
+/// The number of a record in its store: 1 for the first, without gaps.
+pub type RecordNumber = u64;
+
+/// Which compiled pack a judgement rests on.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PackRef {
+    /// The pack's name.
+    pub name: Arc<str>,
+    /// Its version, as written.
+    pub version: Arc<str>,
+    /// The digest of its meaning.
+    pub digest: [u8; 32],
+}
+
+impl PackRef {
+    /// The digest in lower-case hex.
+    pub fn hex(&self) -> String {
+        use fmt::Write as _;
+        self.digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+impl fmt::Debug for PackRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.name, self.version, self.hex())
+    }
+}
+
+/// How a session treats newly loaded rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It guards a running agent.
+    Gate,
+    /// It is pinned to the rules that it began with.
+    Episode,
+}
+
+impl Mode {
+    /// `gate` or `episode`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Gate => "gate",
+            Mode::Episode => "episode",
+        }
+    }
+}
+
+/// What was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ItemKind {
+    /// A whole message.
+    Message,
+    /// One proposed call.
+    Proposal,
+    /// The end of the session.
+    End,
+}
+
+impl ItemKind {
+    /// `message`, `proposal` or `end`.
+    pub fn word(self) -> &'static str {
+        match self {
+            ItemKind::Message => "message",
+            ItemKind::Proposal => "proposal",
+            ItemKind::End => "end",
+        }
+    }
+}
+
+/// A judge's verdict on one policy and turn, reported from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgeReport {
+    /// The session.
+    pub session: Arc<str>,
+    /// The pack that declares the policy.
+    pub pack: Arc<PackRef>,
+    /// The policy.
+    pub policy: PolicyId,
+    /// The message index.
+    pub turn: Turn,
+    /// Whether the judge saw a violation.
+    pub hit: bool,
+    /// Who judged.
+    pub judge_id: Arc<str>,
+}
+
+/// What the writer is asked to record.
+#[derive(Clone, Debug)]
+pub enum Draft {
+    /// One item of a session was judged.
+    Judged {
+        /// The session.
+        session: Arc<str>,
+        /// The rules.
+        pack: Arc<PackRef>,
+        /// The session's mode.
+        mode: Mode,
+        /// What the item was.
+        item: ItemKind,
+        /// Its place in the session, from 0.
+        seq: u64,
+        /// The judgement. Its messages and the callers' ids stay out of the record.
+        step: Arc<Step>,
+    },
+    /// A judge's verdict was reported.
+    Judge(JudgeReport),
+    /// A pack began to serve.
+    Activated(Arc<PackRef>),
+}
+
+/// One record as a store gives it back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its number.
+    pub number: RecordNumber,
+    /// When it was committed: milliseconds since 1970-01-01T00:00:00Z.
+    pub at_millis: u64,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// One item of a session was judged.
+    Judged(Judged),
+    /// A judge's verdict was reported.
+    Judge(JudgeReport),
+    /// A pack began to serve.
+    Activated(Arc<PackRef>),
+}
+
+/// One judged item. Policies that are not named passed: the pack's digest says which those are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The session.
+    pub session: Arc<str>,
+    /// The rules.
+    pub pack: Arc<PackRef>,
+    /// The session's mode.
+    pub mode: Mode,
+    /// What the item was.
+    pub item: ItemKind,
+    /// Its place in the session, from 0; 0 opens it.
+    pub seq: u64,
+    /// The message index.
+    pub turn: Turn,
+    /// The answer for each usable call.
+    pub calls: Vec<CallRecord>,
+    /// Violations.
+    pub hits: Vec<HitRecord>,
+    /// Firings of other effects.
+    pub signals: Vec<SignalRecord>,
+    /// Policies that could not be decided: policy, turn, and the path or budget that was missing.
+    pub undecided: Vec<(PolicyId, Turn, String)>,
+    /// What could not be taken in: turn and reason.
+    pub malformed: Vec<(Turn, String)>,
+}
+
+/// The answer for one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Place in the message's call list.
+    pub index: u32,
+    /// Whether it may run.
+    pub gate: Gate,
+}
+
+/// One decided sub-condition of a policy that fired; its text is that of the pack, in source order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionRecord {
+    /// Whether it held.
+    pub holds: bool,
+    /// Earlier events that this rests on, ascending.
+    pub rests_on: Vec<Seq>,
+}
+
+/// A violation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HitRecord {
+    /// Which policy.
+    pub policy: PolicyId,
+    /// The message index.
+    pub turn: Turn,
+    /// Earlier hits of the policy in the session.
+    pub n: u32,
+    /// Severity x d(n).
+    pub reward: Num,
+    /// The event that was judged.
+    pub event: Seq,
+    /// Why.
+    pub conditions: Vec<ConditionRecord>,
+}
+
+/// A firing of a `review`, `flag` or `milestone` policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalRecord {
+    /// Which policy.
+    pub policy: PolicyId,
+    /// The message index.
+    pub turn: Turn,
+    /// What kind of policy it is.
+    pub effect: Effect,
+    /// The event that was judged.
+    pub event: Seq,
+    /// Why.
+    pub conditions: Vec<ConditionRecord>,
+}
