@@ -2,5 +2,6 @@
 pub mod audit;
 pub mod config;
 pub mod diag;
+pub mod keywords;
 pub mod model;
 pub mod telemetry;
