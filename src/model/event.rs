@@ -97,7 +97,7 @@ pub enum EventBody {
         id: Option<Arc<str>>,
         /// The text of the message that carries it.
         text: Arc<str>,
-        /// Its place among the entries of the message's call list, from 0.
+        /// Its place among the usable calls of the message, from 0.
         index: u32,
     },
     /// A tool result.
@@ -153,6 +153,14 @@ impl Event {
     pub fn args(&self) -> Option<&Value> {
         match &self.body {
             EventBody::Call { args: Args::Object(object), .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The caller's id of a call.
+    pub fn call_id(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            EventBody::Call { id, .. } => id.as_ref(),
             _ => None,
         }
     }

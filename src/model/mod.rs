@@ -4,11 +4,13 @@
 mod event;
 pub mod json;
 mod num;
+mod time;
 mod value;
 mod verdict;
 
 pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
 pub use json::JsonError;
 pub use num::{DIVISION_DIGITS, Num, NumError};
+pub use time::rfc3339;
 pub use value::{Object, Value};
 pub use verdict::{CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided};

@@ -35,6 +35,7 @@ pub enum NumError {
     Digits,
 }
 
+#[allow(clippy::should_implement_trait, reason = "these may refuse, which operators cannot")]
 impl Num {
     /// Zero.
     pub const ZERO: Num = Num { coefficient: 0, exponent: 0 };
@@ -332,7 +333,7 @@ impl fmt::Debug for Num {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 
