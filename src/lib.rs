@@ -2,6 +2,7 @@
 pub mod audit;
 pub mod config;
 pub mod diag;
+pub mod ingest;
 pub mod keywords;
 pub mod model;
 pub mod telemetry;
