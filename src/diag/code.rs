@@ -68,6 +68,38 @@ codes! {
     Term = "P0116", "a keyword term that can never match";
     TermTwice = "P0117", "a keyword term that says the same as another one";
     Message = "P0118", "a message of a pack test that cannot be read";
+    // Syntax of .policy files.
+    Syntax = "P0201", "a declaration that cannot be read";
+    TooDeep = "P0202", "an expression that is nested too deep";
+    BadNumber = "P0203", "a number or duration that cannot be used";
+    BadEscape = "P0204", "a backslash in a text that stands before no known letter";
+    WindowTwice = "P0205", "a window that is given twice";
+    BadPattern = "P0206", "a pattern between slashes that cannot be compiled";
+    // Names and types in .policy files.
+    UnknownName = "P0301", "a name that nothing declares";
+    UnknownFunction = "P0302", "a function, definition or table that nothing declares";
+    UnknownSet = "P0303", "a set that nothing declares";
+    UnknownCategory = "P0304", "a keyword category that the pack does not have";
+    UnknownFact = "P0305", "a fact that nothing declares";
+    DeclaredTwice = "P0306", "a name or policy id that is declared twice";
+    ReservedMeaning = "P0307", "a name that already means something";
+    ArgumentCount = "P0308", "a wrong number of arguments or keys";
+    ArgumentKind = "P0309", "an argument of another kind than is needed";
+    TypeMismatch = "P0310", "an operation that can never apply to values of this type";
+    FieldUnknown = "P0311", "a field that no event of this kind has";
+    Recursive = "P0312", "a definition that uses itself";
+    StatementMissing = "P0313", "a policy without a statement that it needs";
+    StatementTwice = "P0314", "a statement that a policy may have only once";
+    NotHere = "P0315", "a construct that has no meaning in this place";
+    RowTwice = "P0316", "a table row or set element that is given twice";
+    FactValueType = "P0317", "a fact that does not say of which type its value is";
+    TooLarge = "P0318", "a policy that is too large once its definitions are expanded";
+    CannotIndex = "P0319", "a question about history that cannot be kept up to date";
+    // Valid, but hardly meant.
+    Unused = "P0401", "a declaration that nothing uses";
+    ToolIsSet = "P0402", "a tool name that is also the name of a set";
+    NeverHolds = "P0403", "a condition that can never hold";
+    AlwaysHolds = "P0404", "a condition that always holds";
 }
 
 impl fmt::Display for Code {

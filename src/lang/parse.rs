@@ -413,7 +413,7 @@ impl Reader {
                 _ => std::mem::replace(&mut pattern.including_this, true),
             };
             if again {
-                return self.problem(Code::DuplicateWindow, &whole, "this window is given twice");
+                return self.problem(Code::WindowTwice, &whole, "this window is given twice");
             }
         }
         Ok(pattern)
@@ -471,7 +471,9 @@ impl Reader {
         let (key, value) = self.bound_names(&mut p)?;
         let collection = Box::new(self.joined(p.next(Rule::joined)?)?);
         let mut conditions = p.rest().map(|e| self.expr(e)).collect::<Read<Vec<_>>>()?;
-        let body = conditions.pop().map_or_else(|| p.any().and_then(|e| self.expr(e)), Ok)?;
+        let Some(body) = conditions.pop() else {
+            return Err(Box::new(Diagnostic::error(Code::Syntax, span, "a condition is missing")));
+        };
         let filter = conditions.pop().map(Box::new);
         self.node(span, ExprKind::Quantifier(quantity, Binder { key, value, collection, filter }, Box::new(body)))
     }
@@ -521,7 +523,9 @@ impl Reader {
         let span = self.span(&pair);
         let mut parts = self.parts(pair).rest().map(|j| self.joined(j)).collect::<Read<Vec<_>>>()?;
         // `a default b default c`: the first that is known, so it groups to the right.
-        let mut expr = parts.pop().map_or_else(|| self.problem(Code::Syntax, &pair, "a value is missing"), Ok)?;
+        let Some(mut expr) = parts.pop() else {
+            return Err(Box::new(Diagnostic::error(Code::Syntax, span, "a value is missing")));
+        };
         while let Some(left) = parts.pop() {
             expr = self.node(span, ExprKind::Default(Box::new(left), Box::new(expr)))?;
         }

@@ -32,7 +32,7 @@ fn time(args: &[Arg<'_>], at: Span) -> Val {
     let v = first(args);
     let Some(text) = v.as_str() else { return Val::Unknown(v.why(at, "string")) };
     let seconds = match args.get(1).map(Arg::val) {
-        None => parse_rfc3339(text),
+        None => crate::model::rfc3339(text),
         Some(format) => match format.as_str() {
             Some(format) => parse_format(text, format),
             None => return Val::Unknown(format.why(at, "string")),
@@ -42,35 +42,6 @@ fn time(args: &[Arg<'_>], at: Span) -> Val {
         Some(seconds) => Val::Known(Datum::Time(seconds)),
         None => Val::unknown(WhyKind::NotATime, at),
     }
-}
-
-/// Seconds of an RFC 3339 time, exact to the nanosecond.
-pub fn parse_rfc3339(text: &str) -> Option<Num> {
-    // jiff also reads other ISO 8601 spellings: RFC 3339 has a fixed shape and an offset.
-    let bytes = text.as_bytes();
-    let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
-    let sign = |i: usize, accepted: &[u8]| bytes.get(i).is_some_and(|b| accepted.contains(b));
-    let date = (0..4).all(digit) && sign(4, b"-") && digit(5) && digit(6) && sign(7, b"-") && digit(8) && digit(9);
-    let clock = sign(10, b"Tt ") && digit(11) && digit(12) && sign(13, b":") && digit(14) && digit(15) && sign(16, b":") && digit(17) && digit(18);
-    if !(date && clock) {
-        return None;
-    }
-    let mut rest = text.get(19..)?;
-    if let Some(fraction) = rest.strip_prefix('.') {
-        let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            return None;
-        }
-        rest = fraction.get(digits..)?;
-    }
-    let offset = rest.as_bytes();
-    let numeric = offset.len() == 6
-        && matches!(offset, [b'+' | b'-', a, b, b':', c, d] if [a, b, c, d].into_iter().all(u8::is_ascii_digit));
-    if !(numeric || rest == "Z" || rest == "z") {
-        return None;
-    }
-    let stamp: Timestamp = text.parse().ok()?;
-    Some(Num::new(stamp.as_nanosecond(), -9))
 }
 
 /// Seconds of a time in exactly this format, read as UTC.
@@ -116,7 +87,7 @@ fn parse_format(text: &str, format: &str) -> Option<Num> {
         0,
     )
     .ok()?;
-    let stamp = civil.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    let stamp = TimeZone::UTC.to_timestamp(civil).ok()?;
     Some(Num::new(stamp.as_nanosecond(), -9))
 }
 
