@@ -467,6 +467,19 @@ pub enum FoldOp {
     Max,
 }
 
+impl FoldOp {
+    /// The function over events that does the same.
+    pub fn history(self) -> HistoryOp {
+        match self {
+            FoldOp::Count => HistoryOp::Count,
+            FoldOp::Sum => HistoryOp::Sum,
+            FoldOp::Distinct => HistoryOp::Distinct,
+            FoldOp::Min => HistoryOp::Min,
+            FoldOp::Max => HistoryOp::Max,
+        }
+    }
+}
+
 /// `x in LIST where COND`, `k, v in OBJECT where COND`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binder {

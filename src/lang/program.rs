@@ -133,10 +133,21 @@ pub struct Fact {
     pub from: Vec<SourceSpec>,
     /// Which of those do.
     pub when: Option<Node>,
-    /// Secondary indexes: an expression over value (slot 0) and key (slot 1).
-    pub indexes: Vec<Node>,
+    /// Secondary indexes, for quantifiers that ask for entries of which something equals a value.
+    pub indexes: Vec<FactIndex>,
     /// Where it is declared.
     pub span: Span,
+}
+
+/// A secondary index of a fact.
+#[derive(Debug)]
+pub struct FactIndex {
+    /// What is indexed, over the entry's value and key alone.
+    pub node: Node,
+    /// The slot of the value.
+    pub value: usize,
+    /// The slot of the key, if it has one.
+    pub key: Option<usize>,
 }
 
 impl Fact {

@@ -181,6 +181,14 @@ impl Event {
         }
     }
 
+    /// A rough size in bytes, for memory limits; a result's call is counted with it.
+    pub fn weight(&self) -> usize {
+        let text = self.text().map_or(0, |t| t.len());
+        let args = self.args().map_or(0, Value::weight);
+        let call = self.call().map_or(0, |c| c.weight());
+        200 + text + args + call
+    }
+
     /// True for a result whose call could not be found.
     pub fn is_unpaired(&self) -> bool {
         matches!(self.body, EventBody::Result { call: None, .. })

@@ -54,6 +54,11 @@ impl Num {
         Num { coefficient, exponent }
     }
 
+    /// Coefficient and power of ten.
+    pub fn parts(self) -> (i128, i32) {
+        (self.coefficient, self.exponent)
+    }
+
     /// The nearest double; for output and for figures that are not compared exactly.
     pub fn to_f64(self) -> f64 {
         // A coefficient and an exponent always print as a number that f64 can read.

@@ -126,6 +126,16 @@ impl Value {
         }
     }
 
+    /// A rough size in bytes, for memory limits.
+    pub fn weight(&self) -> usize {
+        match self {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+            Value::Huge(text) | Value::String(text) => 40 + text.len(),
+            Value::List(items) => 40 + items.iter().map(Value::weight).sum::<usize>(),
+            Value::Object(o) => 40 + o.iter().map(|(k, v)| 24 + k.len() + v.weight()).sum::<usize>(),
+        }
+    }
+
     /// True if no part of it is a number beyond exact reach, so that it can be compared and used as
     /// a key.
     pub fn is_exact(&self) -> bool {

@@ -1,0 +1,328 @@
+//! The state of one store of earlier events: running aggregates per key, or the last few events.
+//!
+//! A cell is fed after the policies have judged an event, and asked while they judge a later one.
+//! Feeding gets the evaluated parts of an event; asking gets the evaluated present side. Nothing here
+//! evaluates expressions.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use super::{
+    ast::HistoryOp,
+    program::Window,
+    tally::{Answer, Item, Looked, Reach, Tally, answer},
+    val::{Datum, Val, Why, WhyKind},
+};
+use crate::{
+    diag::Span,
+    model::{Event, Seq, Turn, Value},
+};
+
+/// How many events of a key are looked at one by one, where no running aggregate can answer.
+pub const LOOK_BACK: usize = 256;
+
+/// How many possible openings of a `since` window are kept apart.
+const OPENINGS: usize = 16;
+
+/// A join key; a part that the event does not tell is none.
+pub type Key = Vec<Option<Value>>;
+
+/// Running aggregates.
+#[derive(Clone, Debug)]
+pub struct Running {
+    op: HistoryOp,
+    reach: Option<Reach>,
+    /// The possible openings of the window, the earliest first; exactly one without `since`.
+    epochs: Vec<Epoch>,
+    /// More openings were possible than are kept.
+    lost: bool,
+    /// `before this turn`: events of the latest turn, not counted yet.
+    pending: Option<Vec<(Item, Key)>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Epoch {
+    /// By keys that are known in full.
+    buckets: HashMap<Vec<Value>, Tally>,
+    /// By keys of which a part is unknown.
+    loose: HashMap<Key, Tally>,
+}
+
+impl Running {
+    /// An empty store.
+    pub fn new(op: HistoryOp, window: &Window) -> Running {
+        let reach = match (window.time, window.turns, window.events) {
+            (Some(d), _, _) => Some(Reach::Time(d)),
+            (_, Some(n), _) => Some(Reach::Turns(n)),
+            (_, _, Some(n)) => Some(Reach::Events(n)),
+            _ => None,
+        };
+        let pending = window.before_turn.then(Vec::new);
+        Running { op, reach, epochs: vec![Epoch::default()], lost: false, pending }
+    }
+
+    /// Takes in an event; gives its rough size in bytes.
+    pub fn add(&mut self, item: Item, key: Key, at: Span) -> usize {
+        let bytes = Tally::item_bytes(&item) + key.iter().flatten().map(Value::weight).sum::<usize>();
+        self.settle(item.turn, at);
+        match &mut self.pending {
+            Some(pending) => pending.push((item, key)),
+            None => self.count(item, key, at),
+        }
+        bytes
+    }
+
+    fn count(&mut self, item: Item, key: Key, at: Span) {
+        let (op, reach) = (self.op, self.reach);
+        let known: Option<Vec<Value>> = key.iter().cloned().collect();
+        for epoch in &mut self.epochs {
+            let tally = match &known {
+                Some(known) => epoch.buckets.entry(known.clone()).or_insert_with(|| Tally::new(op, reach)),
+                None => epoch.loose.entry(key.clone()).or_insert_with(|| Tally::new(op, reach)),
+            };
+            tally.add(item.clone(), reach, at);
+        }
+    }
+
+    /// Counts what waits for its turn to end.
+    fn settle(&mut self, turn: Turn, at: Span) {
+        let Some(pending) = &mut self.pending else { return };
+        if pending.first().is_none_or(|(item, _)| item.turn >= turn) {
+            return;
+        }
+        for (item, key) in std::mem::take(pending) {
+            self.count(item, key, at);
+        }
+    }
+
+    /// An event opens the window anew, for certain or perhaps.
+    pub fn open(&mut self, certain: bool) {
+        if certain {
+            self.epochs = vec![Epoch::default()];
+            self.lost = false;
+        } else if self.epochs.len() < OPENINGS {
+            self.epochs.push(Epoch::default());
+        } else {
+            self.lost = true;
+        }
+    }
+
+    /// The answer for the judged event. `own` is its own contribution, under `including this`;
+    /// `steps` counts what was looked at.
+    pub fn ask(&mut self, this: &Event, key: &Asked, own: Option<&Item>, at: Span, steps: &mut u64) -> Answer {
+        self.settle(this.turn, at);
+        if self.lost {
+            return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
+        }
+        let (op, reach) = (self.op, self.reach);
+        let own = own.map(|item| {
+            let mut tally = Tally::new(op, None);
+            tally.add(item.clone(), None, at);
+            tally
+        });
+        let mut answers = Vec::with_capacity(self.epochs.len());
+        for epoch in &mut self.epochs {
+            let Ok(names) = epoch.names(key) else {
+                return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
+            };
+            *steps += 1 + u64::try_from(names.loose.len() + names.doubtful.len()).unwrap_or(u64::MAX);
+            for name in names.exact.iter().chain(&names.doubtful) {
+                if let Some(tally) = epoch.buckets.get_mut(name) {
+                    tally.settle(reach, this);
+                }
+            }
+            for name in &names.loose {
+                if let Some(tally) = epoch.loose.get_mut(name) {
+                    tally.settle(reach, this);
+                }
+            }
+            let mut looks = Vec::new();
+            for name in &names.exact {
+                if let Some(tally) = epoch.buckets.get(name) {
+                    tally.look(key.certain, reach, this, &mut looks);
+                }
+            }
+            for name in &names.doubtful {
+                if let Some(tally) = epoch.buckets.get(name) {
+                    tally.look(false, reach, this, &mut looks);
+                }
+            }
+            for name in &names.loose {
+                if let Some(tally) = epoch.loose.get(name) {
+                    tally.look(false, reach, this, &mut looks);
+                }
+            }
+            if let Some(own) = &own {
+                own.look(true, None, this, &mut looks);
+            }
+            answers.push(finish(op, &looks, at, this));
+        }
+        merge(op, answers, at)
+    }
+}
+
+fn finish(op: HistoryOp, looks: &[Looked<'_>], at: Span, this: &Event) -> Answer {
+    let mut found = answer(op, looks, at);
+    // Evidence speaks of earlier events.
+    found.rests_on = found.rests_on.filter(|seq| *seq < this.seq);
+    found
+}
+
+/// The present side of the join.
+pub struct Asked {
+    /// The key; a part that is unknown now is none.
+    pub parts: Vec<Option<Value>>,
+    /// False if a condition on the present alone is unknown: then no match is certain.
+    pub certain: bool,
+}
+
+struct Names {
+    exact: Vec<Vec<Value>>,
+    doubtful: Vec<Vec<Value>>,
+    loose: Vec<Key>,
+}
+
+/// Too many keys may be the one that is asked for.
+struct TooMany;
+
+impl Epoch {
+    /// Which tallies concern a key.
+    fn names(&self, asked: &Asked) -> Result<Names, TooMany> {
+        let agrees = |mine: &Option<Value>, theirs: &Option<Value>| match (mine, theirs) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        let known: Option<Vec<Value>> = asked.parts.iter().cloned().collect();
+        let (exact, doubtful) = match known {
+            Some(known) => (vec![known], Vec::new()),
+            None => {
+                if self.buckets.len() > LOOK_BACK {
+                    return Err(TooMany);
+                }
+                let fits = |name: &&Vec<Value>| {
+                    name.iter().zip(&asked.parts).all(|(mine, theirs)| theirs.as_ref().is_none_or(|t| t == mine))
+                };
+                (Vec::new(), self.buckets.keys().filter(fits).cloned().collect())
+            }
+        };
+        if self.loose.len() > LOOK_BACK {
+            return Err(TooMany);
+        }
+        let loose = self
+            .loose
+            .keys()
+            .filter(|name| name.iter().zip(&asked.parts).all(|(mine, theirs)| agrees(mine, theirs)))
+            .cloned()
+            .collect();
+        Ok(Names { exact, doubtful, loose })
+    }
+}
+
+/// One answer from those of all possible openings: what they agree on, or the hull of counts.
+pub fn merge(op: HistoryOp, answers: Vec<Answer>, at: Span) -> Answer {
+    let mut answers = answers.into_iter();
+    let Some(first) = answers.next() else { return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None } };
+    let join = if matches!(op, HistoryOp::Count | HistoryOp::Distinct) { hull } else { agreed };
+    answers.fold(first, |so_far, next| Answer { val: join(&so_far.val, &next.val, at), rests_on: so_far.rests_on })
+}
+
+fn agreed(a: &Val, b: &Val, at: Span) -> Val {
+    let same = match (a, b) {
+        (Val::Absent, Val::Absent) => true,
+        (Val::Known(Datum::Event(x)), Val::Known(Datum::Event(y))) => x.seq == y.seq,
+        (Val::Known(Datum::Json(x)), Val::Known(Datum::Json(y))) => x == y && x.is_exact(),
+        (Val::Known(Datum::Time(x)), Val::Known(Datum::Time(y))) => x == y,
+        (Val::Known(Datum::Duration(x)), Val::Known(Datum::Duration(y))) => x == y,
+        _ => false,
+    };
+    if same { a.clone() } else { Val::unknown(WhyKind::Candidate, at) }
+}
+
+fn hull(a: &Val, b: &Val, at: Span) -> Val {
+    let ends = |v: &Val| match v {
+        Val::Range(low, high, _) => Some((*low, *high)),
+        Val::Known(Datum::Json(Value::Number(n))) => n.as_whole().map(|n| (n, n)),
+        _ => None,
+    };
+    match (ends(a), ends(b)) {
+        (Some((a, b)), Some((c, d))) => {
+            let clamp = |n: i64| u64::try_from(n).unwrap_or(0);
+            Val::count(clamp(a.min(c)), clamp(b.max(d)), Why::new(WhyKind::Candidate, at))
+        }
+        _ => Val::unknown(WhyKind::Candidate, at),
+    }
+}
+
+/// The last events of each key.
+#[derive(Clone, Debug, Default)]
+pub struct LookBack {
+    buckets: HashMap<Vec<Value>, Ring>,
+    loose: Ring,
+    /// What may have opened the window.
+    pub openings: Ring,
+}
+
+/// The latest events of one kind, the newest last.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    items: VecDeque<(Arc<Event>, bool)>,
+    /// Whether older ones were let go of.
+    pub dropped: bool,
+}
+
+impl Ring {
+    /// Takes in an event that matches for certain, or perhaps.
+    pub fn push(&mut self, event: Arc<Event>, certain: bool) {
+        if self.items.len() == LOOK_BACK {
+            self.items.pop_front();
+            self.dropped = true;
+        }
+        self.items.push_back((event, certain));
+    }
+
+    /// The events, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &(Arc<Event>, bool)> {
+        self.items.iter().rev()
+    }
+}
+
+/// Candidates that are to be looked at one by one.
+pub struct Candidates {
+    /// The events, the oldest first.
+    pub events: Vec<Arc<Event>>,
+    /// Whether there were older ones.
+    pub dropped: Option<Seq>,
+}
+
+impl LookBack {
+    /// Takes in an event.
+    pub fn push(&mut self, event: Arc<Event>, certain: bool, key: Key) {
+        match key.into_iter().collect::<Option<Vec<Value>>>() {
+            Some(known) => self.buckets.entry(known).or_default().push(event, certain),
+            None => self.loose.push(event, certain),
+        }
+    }
+
+    /// The events that may have this key, at most [`LOOK_BACK`] of them.
+    pub fn candidates(&self, asked: &Asked) -> Candidates {
+        let fits = |name: &&Vec<Value>| {
+            name.iter().zip(&asked.parts).all(|(mine, theirs)| theirs.as_ref().is_none_or(|t| t == mine))
+        };
+        let mut rings: Vec<&Ring> = match asked.parts.iter().cloned().collect::<Option<Vec<Value>>>() {
+            Some(known) => self.buckets.get(&known).into_iter().collect(),
+            None => self.buckets.iter().filter(|(name, _)| fits(name)).map(|(_, ring)| ring).collect(),
+        };
+        rings.push(&self.loose);
+        let mut events: Vec<Arc<Event>> = rings.iter().flat_map(|r| r.items.iter().map(|(e, _)| e.clone())).collect();
+        events.sort_by_key(|e| e.seq);
+        let mut dropped = rings.iter().filter(|r| r.dropped).filter_map(|r| r.items.front().map(|(e, _)| e.seq)).max();
+        if events.len() > LOOK_BACK {
+            let kept = events.split_off(events.len() - LOOK_BACK);
+            dropped = dropped.max(kept.first().map(|e| e.seq));
+            events = kept;
+        }
+        Candidates { events, dropped }
+    }
+}

@@ -1,0 +1,584 @@
+//! Evaluates expressions of the compiled program for one event.
+//!
+//! The same code serves three uses: conditions of the judged event, parts of an earlier event (scope
+//! `It`) when it is taken in, and, with recording on, the events that a condition rests on.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    ast::{FoldOp, Quantity},
+    builtin::{self, Arg},
+    fact::{self, FactState},
+    ops,
+    program::{EventField, Id, Node, NodeArg, NodeKind, Over, Program, Scope, Walk},
+    state::State,
+    tally::{Item, Payload, answer_items},
+    val::{Datum, Tri, Val, Why, WhyKind},
+};
+use crate::{
+    diag::Span,
+    model::{Args, Event, EventBody, Num, Seq, Value},
+};
+
+/// How many candidates a quantifier over a fact looks at.
+const CANDIDATES: usize = 256;
+
+/// An evaluation for one event.
+pub(super) struct Eval<'p, 's> {
+    pub(super) program: &'p Program,
+    pub(super) state: &'s mut State,
+    pub(super) this: &'s Arc<Event>,
+    /// The earlier event of a pattern.
+    pub(super) it: Option<Arc<Event>>,
+    slots: Vec<Val>,
+    lets: &'p [Node],
+    memo: Vec<Option<Val>>,
+    /// What was done so far, and how much may be done.
+    pub(super) steps: u64,
+    limit: u64,
+    /// The events that what is evaluated rests on, if they are wanted.
+    pub(super) record: Option<BTreeSet<Seq>>,
+}
+
+/// One element of what a quantifier walks over.
+struct Candidate {
+    key: Val,
+    value: Val,
+    /// The event that wrote it, for entries of a fact.
+    seq: Option<Seq>,
+}
+
+impl<'p, 's> Eval<'p, 's> {
+    pub(super) fn new(program: &'p Program, state: &'s mut State, this: &'s Arc<Event>, limit: u64) -> Eval<'p, 's> {
+        Eval { program, state, this, it: None, slots: Vec::new(), lets: &[], memo: Vec::new(), steps: 0, limit, record: None }
+    }
+
+    /// Prepares for the variables of a policy.
+    pub(super) fn enter(&mut self, slots: usize, lets: &'p [Node]) {
+        self.slots.clear();
+        self.slots.resize(slots, Val::Absent);
+        self.lets = lets;
+        self.memo.clear();
+        self.memo.resize(lets.len(), None);
+    }
+
+    pub(super) fn exhausted(&self) -> bool {
+        self.steps > self.limit
+    }
+
+    /// Sets a variable; for what is evaluated outside of a quantifier.
+    pub(super) fn set_slot(&mut self, slot: usize, val: Val) {
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Val::Absent);
+        }
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = val;
+        }
+    }
+
+    /// The value of an expression as a condition.
+    pub(super) fn tri(&mut self, node: &'p Node) -> Tri {
+        match &node.kind {
+            NodeKind::And(parts) => self.all(parts),
+            NodeKind::Or(parts) => {
+                let mut result = Tri::False;
+                for part in parts {
+                    result = result.or(self.tri(part));
+                    if result == Tri::True && self.record.is_none() {
+                        break;
+                    }
+                }
+                result
+            }
+            NodeKind::Not(inner) => self.tri(inner).negate(),
+            _ => self.eval(node).as_tri(node.at),
+        }
+    }
+
+    /// Kleene's and over several conditions.
+    pub(super) fn all(&mut self, parts: &'p [Node]) -> Tri {
+        let mut result = Tri::True;
+        for part in parts {
+            result = result.and(self.tri(part));
+            if result == Tri::False && self.record.is_none() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// The value of an expression.
+    pub(super) fn eval(&mut self, node: &'p Node) -> Val {
+        self.steps += 1;
+        let at = node.at;
+        if self.exhausted() {
+            return Val::unknown(WhyKind::Budget, at);
+        }
+        match &node.kind {
+            NodeKind::Const(val) => val.clone(),
+            NodeKind::Event(scope) => match self.event(*scope) {
+                Some(event) => Val::Known(Datum::Event(event)),
+                None => Val::Absent,
+            },
+            NodeKind::Now => match self.program.clock.or(self.this.time) {
+                Some(now) => Val::Known(Datum::Time(now)),
+                None => Val::unknown(WhyKind::NoTime, at),
+            },
+            NodeKind::Slot(slot) => self.slots.get(*slot).cloned().unwrap_or(Val::Absent),
+            NodeKind::Let(i) => self.let_value(*i),
+            NodeKind::Field { base, name, event, each: false } => self.field(base, name, *event, at),
+            NodeKind::Field { base, name, event, each: true } => {
+                self.map_each(base, |_, v| field_of(v, name, *event, at), at)
+            }
+            NodeKind::Index { base, key, each } => {
+                let key = self.eval(key);
+                if *each {
+                    return self.map_each(base, |_, v| ops::index(v, &key, at), at);
+                }
+                let base = self.eval(base);
+                ops::index(&base, &key, at)
+            }
+            NodeKind::Each(base) => {
+                let base = self.eval(base);
+                match ops::as_elements(&base, at) {
+                    Ok(items) => ops::list(items),
+                    Err(why) => Val::Unknown(why),
+                }
+            }
+            NodeKind::Cast { base, to, each: true } => self.map_each(base, |_, v| ops::cast(v.clone(), *to, at), at),
+            NodeKind::Cast { base, to, each: false } => {
+                let base = self.eval(base);
+                ops::cast(base, *to, at)
+            }
+            NodeKind::Is(base, to) => {
+                let base = self.eval(base);
+                Val::bool(ops::is_type(&base, *to))
+            }
+            NodeKind::Default(first, otherwise) => {
+                let first = self.eval(first);
+                if ops::has_value(&first) { first } else { self.eval(otherwise) }
+            }
+            NodeKind::Neg(inner) => {
+                let inner = self.eval(inner);
+                ops::negate(&inner, at)
+            }
+            NodeKind::Not(_) | NodeKind::And(_) | NodeKind::Or(_) => self.tri(node).into_val(),
+            NodeKind::Binary(op, left, right) => {
+                let left = self.eval(left);
+                let right = self.eval(right);
+                ops::binary(*op, &left, &right, at)
+            }
+            NodeKind::Mentions(text, category) => {
+                let text = self.eval(text);
+                match text.as_str() {
+                    Some(text) => Val::bool(self.program.categories.mentions(text, *category)),
+                    None => Val::Unknown(text.why(at, "string")),
+                }
+            }
+            NodeKind::Matches(text, pattern) => {
+                let text = self.eval(text);
+                match text.as_str() {
+                    Some(text) => Val::bool(pattern.0.is_match(text)),
+                    None => Val::Unknown(text.why(at, "string")),
+                }
+            }
+            NodeKind::Table(table, keys) => match self.key(keys) {
+                Ok(key) => table.rows.get(&key).cloned().unwrap_or(Val::unknown(WhyKind::Missing, at)),
+                Err(why) => Val::Unknown(why),
+            },
+            NodeKind::Builtin(function, args) => {
+                let args: Vec<Arg<'p>> = args
+                    .iter()
+                    .map(|arg| match arg {
+                        NodeArg::Val(node) => Arg::Val(self.eval(node)),
+                        NodeArg::Pattern(pattern) => Arg::Regex(&pattern.0),
+                    })
+                    .collect();
+                (function.0.eval)(&args, at)
+            }
+            NodeKind::List(items) => ops::list(items.iter().map(|item| self.eval(item)).collect()),
+            NodeKind::Set(items) => {
+                let items: Vec<Val> = items.iter().map(|item| self.eval(item)).collect();
+                ops::set(items, at)
+            }
+            NodeKind::Fact(fact, key) => self.read_fact(*fact, key, at),
+            NodeKind::Seen(fact, key) => self.seen(*fact, key, at).into_val(),
+            NodeKind::Quantifier(quantity, walk, body) => self.quantifier(*quantity, walk, body, at).into_val(),
+            NodeKind::Comprehension { list, element, walk } => self.comprehension(*list, element, walk, at),
+            NodeKind::Fold(op, element, walk) => self.fold(*op, element.as_deref(), walk, at),
+            NodeKind::History(ask) => self.ask(ask, at),
+        }
+    }
+
+    fn event(&self, scope: Scope) -> Option<Arc<Event>> {
+        match scope {
+            Scope::This => Some(self.this.clone()),
+            Scope::It => self.it.clone(),
+        }
+    }
+
+    fn let_value(&mut self, i: usize) -> Val {
+        // While recording each use is evaluated again, so that what it rests on is recorded again.
+        if self.record.is_none()
+            && let Some(Some(known)) = self.memo.get(i)
+        {
+            return known.clone();
+        }
+        let lets = self.lets;
+        let Some(node) = lets.get(i) else { return Val::Absent };
+        let val = self.eval(node);
+        if let Some(place) = self.memo.get_mut(i) {
+            *place = Some(val.clone());
+        }
+        val
+    }
+
+    fn field(&mut self, base: &'p Node, name: &str, event: Option<EventField>, at: Span) -> Val {
+        // Straight to the event, without making a value of it first.
+        if let NodeKind::Event(scope) = base.kind
+            && let Some(field) = event
+        {
+            self.steps += 1;
+            let event = match scope {
+                Scope::This => Some(self.this),
+                Scope::It => self.it.as_ref(),
+            };
+            return event.map_or(Val::Absent, |e| event_field(e, field, at));
+        }
+        let base = self.eval(base);
+        field_of(&base, name, event, at)
+    }
+
+    fn map_each(&mut self, base: &'p Node, mut f: impl FnMut(&mut Self, &Val) -> Val, at: Span) -> Val {
+        let base = self.eval(base);
+        match ops::as_elements(&base, at) {
+            Ok(items) => {
+                self.steps += items.len() as u64;
+                ops::list(items.iter().map(|item| f(self, item)).collect())
+            }
+            Err(why) => Val::Unknown(why),
+        }
+    }
+
+    /// A tuple of exact values.
+    pub(super) fn key(&mut self, parts: &'p [Node]) -> Result<Vec<Value>, Why> {
+        parts
+            .iter()
+            .map(|part| {
+                let val = self.eval(part);
+                val.as_key(part.at).cloned()
+            })
+            .collect()
+    }
+
+    // ---- facts ----
+
+    /// Why absence in a fact is not certain, if it is not.
+    fn doubt(&self, fact: Id, at: Span) -> Option<Why> {
+        let unusable = self.state.facts.get(&fact).is_some_and(|f| f.uncertain);
+        let unpaired = self.state.unpaired && self.program.facts.get(fact).is_some_and(|f| f.fed_by_results());
+        (unusable || unpaired).then_some(Why::new(WhyKind::Unusable, at))
+    }
+
+    fn rests_on(&mut self, seq: Option<Seq>) {
+        if let (Some(record), Some(seq)) = (&mut self.record, seq) {
+            record.insert(seq);
+        }
+    }
+
+    fn read_fact(&mut self, fact: Id, key: &'p [Node], at: Span) -> Val {
+        let key = match self.key(key) {
+            Ok(key) => key,
+            Err(why) => return Val::Unknown(Why { key: true, ..why }),
+        };
+        if self.state.incomplete {
+            return Val::unknown(WhyKind::Budget, at);
+        }
+        let open = self.doubt(fact, at);
+        let entry = self.state.facts.get(&fact).and_then(|f| f.get(&key));
+        let (val, seq) = match entry {
+            Some(entry) => (fact::seen_value(&entry.value, open), Some(entry.seq)),
+            None if self.program.facts.get(fact).is_some_and(|f| f.collects) => {
+                (Val::Known(Datum::Set(Arc::default(), open)), None)
+            }
+            None => (Val::Absent, None),
+        };
+        self.rests_on(seq);
+        val
+    }
+
+    fn seen(&mut self, fact: Id, key: &'p [Node], at: Span) -> Tri {
+        let key = match self.key(key) {
+            Ok(key) => key,
+            Err(why) => return Tri::Unknown(Why { key: true, ..why }),
+        };
+        if self.state.incomplete {
+            return Tri::Unknown(Why::new(WhyKind::Budget, at));
+        }
+        let seq = self.state.facts.get(&fact).and_then(|f| f.get(&key)).map(|entry| entry.seq);
+        self.rests_on(seq);
+        match (seq, self.doubt(fact, at)) {
+            (Some(_), _) => Tri::True,
+            (None, None) => Tri::False,
+            (None, Some(why)) => Tri::Unknown(why),
+        }
+    }
+
+    // ---- walking ----
+
+    /// The elements of a collection, and why there may be one more.
+    fn candidates(&mut self, walk: &'p Walk, at: Span) -> Result<(Vec<Candidate>, Option<Why>), Why> {
+        let found = match &walk.over {
+            Over::Value(node) => {
+                let collection = self.eval(node);
+                elements(&collection, walk.key.is_some(), node.at)?
+            }
+            Over::Fact { fact, index } => {
+                let wanted = match index {
+                    Some((index, node)) => {
+                        let val = self.eval(node);
+                        val.as_key(node.at).ok().map(|v| (*index, v.clone()))
+                    }
+                    None => None,
+                };
+                if self.state.incomplete {
+                    return Err(Why::new(WhyKind::Budget, at));
+                }
+                let mut more = self.doubt(*fact, at);
+                let empty = FactState::default();
+                let held = self.state.facts.get(fact).unwrap_or(&empty);
+                let entries = match wanted {
+                    Some((index, value)) => held.indexed(index, &value),
+                    None => held.entries().take(CANDIDATES + 1).collect(),
+                };
+                if entries.len() > CANDIDATES {
+                    more = Some(Why::new(WhyKind::Budget, at));
+                }
+                let candidates = entries
+                    .into_iter()
+                    .take(CANDIDATES)
+                    .map(|entry| Candidate {
+                        key: entry.key_val(),
+                        value: fact::seen_value(&entry.value, self.doubt(*fact, at)),
+                        seq: Some(entry.seq),
+                    })
+                    .collect();
+                (candidates, more)
+            }
+        };
+        self.steps += found.0.len() as u64;
+        Ok(found)
+    }
+
+    fn bind(&mut self, walk: &Walk, key: Val, value: Val) {
+        if let Some(slot) = walk.key {
+            self.set_slot(slot, key);
+        }
+        self.set_slot(walk.value, value);
+    }
+
+    /// Evaluates with the events that it rests on kept apart.
+    fn apart<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, BTreeSet<Seq>) {
+        let outer = self.record.take();
+        if outer.is_some() {
+            self.record = Some(BTreeSet::new());
+        }
+        let result = f(self);
+        let inner = self.record.take().unwrap_or_default();
+        self.record = outer;
+        (result, inner)
+    }
+
+    fn include(&mut self, seqs: BTreeSet<Seq>, more: Option<Seq>) {
+        if let Some(record) = &mut self.record {
+            record.extend(seqs);
+            record.extend(more);
+        }
+    }
+
+    fn filter(&mut self, walk: &'p Walk) -> Tri {
+        walk.filter.as_deref().map_or(Tri::True, |filter| self.tri(filter))
+    }
+
+    fn quantifier(&mut self, quantity: Quantity, walk: &'p Walk, body: &'p Node, at: Span) -> Tri {
+        let (candidates, more) = match self.candidates(walk, at) {
+            Ok(found) => found,
+            Err(why) => return Tri::Unknown(why),
+        };
+        // `all` is "none for which it does not hold"; `none` is "not any".
+        let mut any = Tri::False;
+        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
+        for candidate in candidates.into_iter().chain(extra) {
+            self.bind(walk, candidate.key, candidate.value);
+            let recording = self.record.is_some();
+            let (found, seqs) = self.apart(|e| {
+                let passes = e.filter(walk);
+                if passes == Tri::False && !recording {
+                    return Tri::False;
+                }
+                let holds = e.tri(body);
+                passes.and(if quantity == Quantity::All { holds.negate() } else { holds })
+            });
+            if found == Tri::True {
+                // The deciding candidate is the first one; nothing after it matters.
+                self.include(seqs, candidate.seq);
+                any = Tri::True;
+                break;
+            }
+            any = any.or(found);
+        }
+        if quantity == Quantity::Any { any } else { any.negate() }
+    }
+
+    fn comprehension(&mut self, list: bool, element: &'p Node, walk: &'p Walk, at: Span) -> Val {
+        let (candidates, more) = match self.candidates(walk, at) {
+            Ok(found) => found,
+            Err(why) => return Val::Unknown(why),
+        };
+        let mut items = Vec::new();
+        let mut doubt = None;
+        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
+        for candidate in candidates.into_iter().chain(extra) {
+            self.bind(walk, candidate.key, candidate.value);
+            let ((passes, item), seqs) = self.apart(|e| match e.filter(walk) {
+                Tri::True => (Tri::True, e.eval(element)),
+                other => (other, Val::Absent),
+            });
+            match passes {
+                Tri::True => {
+                    self.include(seqs, candidate.seq);
+                    items.push(item);
+                }
+                Tri::False => {}
+                Tri::Unknown(why) => doubt = doubt.or(Some(why)),
+            }
+        }
+        match doubt {
+            Some(why) => Val::Unknown(why),
+            None if list => ops::list(items),
+            None => ops::set(items, at),
+        }
+    }
+
+    fn fold(&mut self, op: FoldOp, element: Option<&'p Node>, walk: &'p Walk, at: Span) -> Val {
+        let (candidates, more) = match self.candidates(walk, at) {
+            Ok(found) => found,
+            Err(why) => return Val::Unknown(why),
+        };
+        let mut items = Vec::new();
+        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
+        for candidate in candidates.into_iter().chain(extra) {
+            self.bind(walk, candidate.key, candidate.value);
+            let ((passes, val), seqs) = self.apart(|e| match (e.filter(walk), element) {
+                (Tri::False, _) => (Tri::False, Val::Absent),
+                (passes, Some(element)) => (passes, e.eval(element)),
+                (passes, None) => (passes, Val::Absent),
+            });
+            if passes == Tri::False {
+                continue;
+            }
+            if passes == Tri::True {
+                self.include(seqs, candidate.seq);
+            }
+            items.push(Item {
+                seq: 0,
+                turn: 0,
+                time: None,
+                certain: passes == Tri::True,
+                payload: payload(op.history(), val, None, at),
+            });
+        }
+        answer_items(op.history(), &items, at).val
+    }
+}
+
+/// What an event, or an element, contributes to an aggregate.
+pub(super) fn payload(op: super::ast::HistoryOp, val: Val, event: Option<&Arc<Event>>, at: Span) -> Payload {
+    use super::ast::HistoryOp;
+    match (op, event) {
+        (HistoryOp::First | HistoryOp::Last | HistoryOp::Previous, Some(event)) => Payload::Event(event.clone()),
+        (HistoryOp::Sum, _) => Payload::Number(match val {
+            Val::Known(Datum::Json(Value::Number(n))) => Some(n),
+            _ => None,
+        }),
+        (HistoryOp::Distinct, _) => Payload::Value(val.as_key(at).ok().cloned()),
+        (HistoryOp::Min | HistoryOp::Max, _) => Payload::Ordered(match val {
+            Val::Known(Datum::Json(Value::Number(_)) | Datum::Time(_) | Datum::Duration(_)) => val,
+            other => Val::Unknown(other.why(at, "number")),
+        }),
+        _ => Payload::Presence,
+    }
+}
+
+/// The elements of a value, with keys if two names are bound.
+fn elements(collection: &Val, pairs: bool, at: Span) -> Result<(Vec<Candidate>, Option<Why>), Why> {
+    let plain = |value: Val| Candidate { key: Val::Absent, value, seq: None };
+    match collection {
+        Val::Known(Datum::Json(Value::Object(o))) if pairs => {
+            let entries = o.iter().map(|(k, v)| Candidate {
+                key: Val::json(Value::String(k.clone())),
+                value: Val::json(v.clone()),
+                seq: None,
+            });
+            Ok((entries.collect(), None))
+        }
+        other if pairs => Err(other.why(at, "object")),
+        Val::Known(Datum::Set(items, open)) => Ok((items.iter().map(|v| plain(Val::json(v.clone()))).collect(), *open)),
+        other => Ok((ops::as_elements(other, at)?.into_iter().map(plain).collect(), None)),
+    }
+}
+
+/// A field of an event or of an object; doubt about a fact's key stays doubt.
+fn field_of(base: &Val, name: &str, event: Option<EventField>, at: Span) -> Val {
+    match (base, event) {
+        (Val::Known(Datum::Event(e)), Some(field)) => event_field(e, field, at),
+        (Val::Known(Datum::Event(_)), None) => Val::unknown(WhyKind::Missing, at),
+        _ => ops::field(base, name, at),
+    }
+}
+
+/// A field of an event.
+pub fn event_field(event: &Arc<Event>, field: EventField, at: Span) -> Val {
+    let missing = Val::unknown(WhyKind::Missing, at);
+    match field {
+        EventField::Text => event.text().map_or(missing, |t| Val::json(Value::String(t.clone()))),
+        EventField::Calls => match &event.body {
+            EventBody::Assistant { calls, .. } => Val::num(Num::from(u64::from(*calls))),
+            _ => missing,
+        },
+        EventField::Tool => match event.tool() {
+            Some(tool) => Val::json(Value::String(tool.clone())),
+            None if event.is_unpaired() => Val::unknown(WhyKind::Unpaired, at),
+            None => missing,
+        },
+        EventField::Args => match &event.body {
+            EventBody::Call { args: Args::Object(object), .. } => Val::json(object.clone()),
+            EventBody::Call { args: Args::Unreadable, .. } => Val::unknown(WhyKind::Unreadable, at),
+            _ => missing,
+        },
+        EventField::Id => match &event.body {
+            EventBody::Call { id: Some(id), .. } => Val::json(Value::String(id.clone())),
+            _ => missing,
+        },
+        EventField::Json => match (&event.body, event.json()) {
+            (_, Some(value)) => Val::json(value.clone()),
+            (EventBody::Result { .. }, None) => Val::unknown(WhyKind::NotJson, at),
+            _ => missing,
+        },
+        EventField::IsError => match &event.body {
+            EventBody::Result { is_error, .. } => Val::bool(*is_error),
+            _ => missing,
+        },
+        EventField::Call => match &event.body {
+            EventBody::Result { call: Some(call), .. } => Val::Known(Datum::Event(call.clone())),
+            EventBody::Result { call: None, .. } => Val::unknown(WhyKind::Unpaired, at),
+            _ => missing,
+        },
+        EventField::Turn => Val::num(Num::from(u64::from(event.turn))),
+        EventField::Seq => Val::num(Num::from(event.seq)),
+        EventField::Time => match event.time {
+            Some(time) => Val::Known(Datum::Time(time)),
+            None => Val::unknown(WhyKind::NoTime, at),
+        },
+    }
+}

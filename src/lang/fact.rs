@@ -1,0 +1,141 @@
+//! The state of one fact: what is held under which key, since which event, and what may be missing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::val::{Datum, Val, Why};
+use crate::model::{Seq, Value};
+
+/// What a fact holds.
+#[derive(Clone, Debug, Default)]
+pub struct FactState {
+    /// True once something that could have filled it could not be used.
+    pub uncertain: bool,
+    /// By the order in which keys were first filled.
+    entries: BTreeMap<u64, Entry>,
+    next: u64,
+    by_key: HashMap<Vec<Value>, u64>,
+    /// One for each index of the compiled fact.
+    indexes: Vec<Index>,
+}
+
+/// What is held under one key.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: Vec<Value>,
+    /// The value: the last one, or the set of all of them.
+    pub value: Val,
+    /// The event that last wrote it.
+    pub seq: Seq,
+    indexed: Vec<Option<Value>>,
+}
+
+impl Entry {
+    /// The key as a variable sees it: itself, or a list if it has several columns.
+    pub fn key_val(&self) -> Val {
+        match self.key.as_slice() {
+            [only] => Val::json(only.clone()),
+            several => Val::json(Value::list(several.to_vec())),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Index {
+    by: HashMap<Value, BTreeSet<u64>>,
+    unknown: BTreeSet<u64>,
+}
+
+impl FactState {
+    /// What is held under a key.
+    pub fn get(&self, key: &[Value]) -> Option<&Entry> {
+        self.entries.get(self.by_key.get(key)?)
+    }
+
+    /// Every entry, in the order of first filling.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The entries whose indexed value is this one, or unknown; in the order of first filling.
+    pub fn indexed(&self, index: usize, value: &Value) -> Vec<&Entry> {
+        let Some(index) = self.indexes.get(index) else { return self.entries().collect() };
+        let mut at: Vec<u64> = index.by.get(value).into_iter().flatten().chain(&index.unknown).copied().collect();
+        at.sort_unstable();
+        at.into_iter().filter_map(|i| self.entries.get(&i)).collect()
+    }
+
+    /// Writes a value; `indexed` are the values of the indexes for it. Gives the rough growth in bytes.
+    pub fn fill(&mut self, key: Vec<Value>, value: Val, seq: Seq, indexed: Vec<Option<Value>>) -> usize {
+        let bytes = 160 + key.iter().map(Value::weight).sum::<usize>() + value.as_json().map_or(32, Value::weight);
+        let at = match self.by_key.get(&key) {
+            Some(at) => *at,
+            None => {
+                let at = self.next;
+                self.next += 1;
+                self.by_key.insert(key.clone(), at);
+                at
+            }
+        };
+        self.unindex(at);
+        self.indexes.resize_with(self.indexes.len().max(indexed.len()), Index::default);
+        for (index, value) in self.indexes.iter_mut().zip(&indexed) {
+            match value {
+                Some(value) => index.by.entry(value.clone()).or_default().insert(at),
+                None => index.unknown.insert(at),
+            };
+        }
+        self.entries.insert(at, Entry { key, value, seq, indexed });
+        bytes
+    }
+
+    /// Adds to the set under a key. Gives the rough growth in bytes.
+    pub fn collect(&mut self, key: Vec<Value>, value: Value, seq: Seq) -> usize {
+        let held = self.by_key.get(&key).and_then(|at| self.entries.get_mut(at));
+        if let Some(Entry { value: Val::Known(Datum::Set(items, _)), seq: last, .. }) = held {
+            let bytes = value.weight();
+            *last = seq;
+            return if Arc::make_mut(items).insert(value) { bytes } else { 0 };
+        }
+        let set = Val::Known(Datum::Set(Arc::new(BTreeSet::from([value])), None));
+        self.fill(key, set, seq, Vec::new())
+    }
+
+    /// Removes what is held under a key.
+    pub fn forget(&mut self, key: &[Value]) {
+        if let Some(at) = self.by_key.remove(key) {
+            self.unindex(at);
+            self.entries.remove(&at);
+        }
+    }
+
+    fn unindex(&mut self, at: u64) {
+        let Some(entry) = self.entries.get(&at) else { return };
+        for (index, value) in self.indexes.iter_mut().zip(&entry.indexed) {
+            match value {
+                Some(value) => {
+                    if let Some(set) = index.by.get_mut(value) {
+                        set.remove(&at);
+                        if set.is_empty() {
+                            index.by.remove(value);
+                        }
+                    }
+                }
+                None => {
+                    index.unknown.remove(&at);
+                }
+            }
+        }
+    }
+}
+
+/// The value of an entry as a reader sees it: a set is open once absence is uncertain.
+pub fn seen_value(value: &Val, open: Option<Why>) -> Val {
+    match (value, open) {
+        (Val::Known(Datum::Set(items, None)), Some(why)) => Val::Known(Datum::Set(items.clone(), Some(why))),
+        _ => value.clone(),
+    }
+}

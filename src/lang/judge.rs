@@ -1,0 +1,301 @@
+//! One event through the program: policies judge it, then facts and history take it in.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    cell::Key,
+    eval::Eval,
+    history::source_match,
+    program::{Cond, Fact, Id, MessagePart, Node, Opening, Plan, Policy, Program},
+    state::{CellState, Limits, State},
+    val::{Datum, Tri, Val, Why, WhyKind},
+};
+use crate::{
+    diag::Span,
+    model::{Condition, Event, Evidence, Firing, Value},
+};
+
+/// How many characters of a value a message shows.
+const SHOWN: usize = 200;
+
+/// What judging one event gave.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// Policies whose condition holds, in the order of the program.
+    pub firings: Vec<(Id, Firing)>,
+    /// Policies that cannot be decided, with the reason.
+    pub undecided: Vec<(Id, Why)>,
+    /// Why the event could not be used by a fact; without values of the trace.
+    pub malformed: Vec<String>,
+    /// Expressions evaluated and store entries looked at.
+    pub steps: u64,
+}
+
+/// Judges an event and takes it in.
+pub fn step(program: &Program, state: &mut State, event: &Arc<Event>, limits: &Limits) -> Judged {
+    let mut judged = Judged::default();
+    let targets = program.dispatch.targets(event);
+    let mut eval = Eval::new(program, state, event, limits.steps);
+    for id in &targets.policies {
+        let Some(policy) = program.policies.get(*id) else { continue };
+        eval.enter(policy.slots, &policy.lets);
+        let mut verdict = Tri::True;
+        for condition in &policy.conditions {
+            verdict = verdict.and(holds(&mut eval, condition));
+            if verdict == Tri::False {
+                break;
+            }
+        }
+        // What ran out may have made a part look decided: `is` and `default` turn unknown into an answer.
+        if eval.exhausted() {
+            verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
+        }
+        match verdict {
+            Tri::False => {}
+            Tri::Unknown(why) => judged.undecided.push((*id, why)),
+            Tri::True => {
+                let steps = eval.steps;
+                judged.firings.push((*id, firing(&mut eval, policy)));
+                // Explaining is not judging: it has the same budget again, and takes nothing from it.
+                eval.steps = steps;
+            }
+        }
+    }
+    judged.steps = eval.steps;
+    take_in(program, state, event, limits, &targets, &mut judged);
+    judged
+}
+
+/// Kleene's truth of a condition.
+fn holds<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond) -> Tri {
+    match condition {
+        Cond::And(parts) => {
+            let mut result = Tri::True;
+            for part in parts {
+                result = result.and(holds(eval, part));
+                if result == Tri::False {
+                    break;
+                }
+            }
+            result
+        }
+        Cond::Or(parts) => {
+            let mut result = Tri::False;
+            for part in parts {
+                result = result.or(holds(eval, part));
+                if result == Tri::True {
+                    break;
+                }
+            }
+            result
+        }
+        Cond::Not(inner) => holds(eval, inner).negate(),
+        Cond::Leaf(node, _) => eval.tri(node),
+    }
+}
+
+fn firing<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Firing {
+    let mut conditions = Vec::new();
+    for condition in &policy.conditions {
+        leaves(eval, condition, &mut conditions);
+    }
+    let mut message = String::new();
+    for part in &policy.message {
+        match part {
+            MessagePart::Text(text) => message.push_str(text),
+            MessagePart::Hole(node) => {
+                let shown = eval.eval(node).to_string();
+                message.extend(shown.chars().take(SHOWN));
+                if shown.chars().nth(SHOWN).is_some() {
+                    message.push('…');
+                }
+            }
+        }
+    }
+    Firing { policy: policy.id.clone(), message, evidence: Evidence { seq: eval.this.seq, conditions } }
+}
+
+/// The decided leaves of a condition, with what they rest on.
+fn leaves<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond, out: &mut Vec<Condition>) {
+    match condition {
+        Cond::And(parts) | Cond::Or(parts) => parts.iter().for_each(|part| leaves(eval, part, out)),
+        Cond::Not(inner) => leaves(eval, inner, out),
+        Cond::Leaf(node, source) => {
+            eval.steps = 0;
+            eval.record = Some(BTreeSet::new());
+            let truth = eval.tri(node);
+            let rests_on = eval.record.take().unwrap_or_default().into_iter().collect();
+            let holds = match truth {
+                Tri::True => true,
+                Tri::False => false,
+                Tri::Unknown(_) => return,
+            };
+            out.push(Condition { source: source.clone(), holds, rests_on });
+        }
+    }
+}
+
+// ---- taking in ----
+
+fn take_in(
+    program: &Program,
+    state: &mut State,
+    event: &Arc<Event>,
+    limits: &Limits,
+    targets: &super::dispatch::Targets,
+    judged: &mut Judged,
+) {
+    if event.is_unpaired() {
+        state.unpaired = true;
+    }
+    if state.incomplete {
+        return;
+    }
+    let mut eval = Eval::new(program, state, event, limits.steps);
+    for id in &targets.facts {
+        if let Some(fact) = program.facts.get(*id)
+            && let Err(why) = feed(&mut eval, *id, fact)
+        {
+            eval.state.facts.entry(*id).or_default().uncertain = true;
+            judged.malformed.push(format!("fact {}: {}", fact.name, program.reason(why)));
+        }
+    }
+    for id in &targets.forgets {
+        let Some(forget) = program.forgets.get(*id) else { continue };
+        let passes = forget.when.as_ref().map_or(Tri::True, |when| eval.tri(when));
+        let key = match passes {
+            Tri::False => continue,
+            Tri::True => eval.key(&forget.key),
+            Tri::Unknown(why) => Err(why),
+        };
+        match key {
+            Ok(key) => {
+                if let Some(fact) = eval.state.facts.get_mut(&forget.fact) {
+                    fact.forget(&key);
+                }
+            }
+            Err(why) => {
+                eval.state.facts.entry(forget.fact).or_default().uncertain = true;
+                let name = program.facts.get(forget.fact).map_or("", |f| f.name.as_ref());
+                judged.malformed.push(format!("forget {name}: {}", program.reason(why)));
+            }
+        }
+    }
+    eval.it = Some(event.clone());
+    for id in &targets.cells {
+        keep(&mut eval, *id, event);
+    }
+    for id in &targets.openings {
+        open(&mut eval, *id, event);
+    }
+    let exhausted = eval.exhausted();
+    judged.steps += eval.steps;
+    state.incomplete = exhausted || state.bytes > limits.bytes;
+}
+
+/// Feeds a fact; an error says why the event cannot be used for it.
+fn feed<'p>(eval: &mut Eval<'p, '_>, id: Id, fact: &'p Fact) -> Result<(), Why> {
+    match fact.when.as_ref().map_or(Tri::True, |when| eval.tri(when)) {
+        Tri::False => return Ok(()),
+        Tri::Unknown(why) => return Err(why),
+        Tri::True => {}
+    }
+    if fact.reads_json && eval.this.json().is_none() {
+        return Err(Why::new(WhyKind::NotJson, fact.value.at));
+    }
+    let key = eval.key(&fact.key)?;
+    let value = eval.eval(&fact.value);
+    let seq = eval.this.seq;
+    let bytes = if fact.collects {
+        let value = value.as_key(fact.value.at)?.clone();
+        eval.state.facts.entry(id).or_default().collect(key, value, seq)
+    } else {
+        match &value {
+            Val::Known(Datum::Partial(_)) => return Err(value.why(fact.value.at, "list without gaps")),
+            Val::Known(_) => {}
+            other => return Err(other.why(fact.value.at, "value")),
+        }
+        let key_val = match key.as_slice() {
+            [only] => Val::json(only.clone()),
+            several => Val::json(Value::list(several.to_vec())),
+        };
+        let indexed = fact
+            .indexes
+            .iter()
+            .map(|index| {
+                eval.set_slot(index.value, value.clone());
+                if let Some(slot) = index.key {
+                    eval.set_slot(slot, key_val.clone());
+                }
+                eval.eval(&index.node).as_key(index.node.at).ok().cloned()
+            })
+            .collect();
+        eval.state.facts.entry(id).or_default().fill(key, value, seq, indexed)
+    };
+    eval.state.bytes += bytes;
+    Ok(())
+}
+
+/// Truth of conditions on the event that is taken in.
+fn local<'p>(eval: &mut Eval<'p, '_>, source: Tri, conditions: &'p [Node]) -> Tri {
+    if source == Tri::False { source } else { source.and(eval.all(conditions)) }
+}
+
+fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
+    let program = eval.program;
+    let Some(cell) = program.cells.get(id) else { return };
+    let source = source_match(&cell.sources, event, cell.span);
+    let matches = local(eval, source, &cell.local);
+    if matches == Tri::False {
+        return;
+    }
+    let key: Key = cell.key.iter().map(|node| eval.eval(node).as_key(node.at).ok().cloned()).collect();
+    match &cell.plan {
+        Plan::Running { .. } => {
+            let Some(item) = eval.item(cell.op, cell.element.as_ref(), event, matches, cell.span) else { return };
+            let bytes = match eval.state.cell(program, id) {
+                Some(CellState::Running(running)) => running.add(item, key, cell.span),
+                _ => 0,
+            };
+            eval.state.bytes += bytes;
+        }
+        Plan::LookBack { .. } => {
+            if let Some(CellState::LookBack(held)) = eval.state.cell(program, id) {
+                held.push(event.clone(), matches == Tri::True, key);
+                eval.state.bytes += event.weight();
+            }
+        }
+    }
+}
+
+fn open<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
+    let program = eval.program;
+    let Some(cell) = program.cells.get(id) else { return };
+    let (Plan::Running { since: Some(since) } | Plan::LookBack { since: Some(since), .. }) = &cell.plan else { return };
+    let matches = opens(eval, since, event, cell.span);
+    if matches == Tri::False {
+        return;
+    }
+    match eval.state.cell(program, id) {
+        Some(CellState::Running(running)) => running.open(matches == Tri::True),
+        Some(CellState::LookBack(held)) => held.openings.push(event.clone(), matches == Tri::True),
+        None => {}
+    }
+}
+
+fn opens<'p>(eval: &mut Eval<'p, '_>, since: &'p Opening, event: &Event, at: Span) -> Tri {
+    let source = source_match(&since.sources, event, at);
+    local(eval, source, &since.local)
+}
+
+impl Program {
+    /// A reason in words: the source text of the expression and what is wrong with it.
+    pub fn reason(&self, why: Why) -> String {
+        if why.kind == WhyKind::Budget {
+            return why.kind.words();
+        }
+        let text = self.sources.text_of(why.at);
+        let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("`{folded}` {}", why.kind.words())
+    }
+}

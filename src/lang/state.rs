@@ -1,0 +1,67 @@
+//! What a session has seen, as far as its rules need it. The program is shared and never changes;
+//! everything that changes is here.
+
+use std::collections::HashMap;
+
+use super::{
+    cell::{LookBack, Running},
+    fact::FactState,
+    program::{Id, Plan, Program},
+};
+
+/// Limits on what one session may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Expressions evaluated and store entries looked at, for judging one event and again for taking
+    /// it in. What runs out is undecided.
+    pub steps: u64,
+    /// Rough size of the session's facts and history. Beyond it nothing more is taken in, and whatever
+    /// reads facts or history is undecided.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { steps: 1_000_000, bytes: 64 << 20 }
+    }
+}
+
+/// The state of one session under one program. Stores come into being when first fed, so that a large
+/// pack costs a small session nothing.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub(super) facts: HashMap<Id, FactState>,
+    pub(super) cells: HashMap<Id, CellState>,
+    /// A result whose call is unknown has come: it may have been meant for any fact that results feed.
+    pub(super) unpaired: bool,
+    /// A limit was reached while taking an event in: facts and history are incomplete from then on.
+    pub(super) incomplete: bool,
+    pub(super) bytes: usize,
+}
+
+/// The state of one cell.
+#[derive(Clone, Debug)]
+pub(super) enum CellState {
+    Running(Running),
+    LookBack(LookBack),
+}
+
+impl State {
+    /// The rough size in bytes of facts and history.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True once a limit has kept something out: what reads facts or history is undecided then.
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    pub(super) fn cell(&mut self, program: &Program, id: Id) -> Option<&mut CellState> {
+        let cell = program.cells.get(id)?;
+        Some(self.cells.entry(id).or_insert_with(|| match cell.plan {
+            Plan::Running { .. } => CellState::Running(Running::new(cell.op, &cell.window)),
+            Plan::LookBack { .. } => CellState::LookBack(LookBack::default()),
+        }))
+    }
+}
