@@ -301,6 +301,38 @@ pub struct Expr {
     pub kind: ExprKind,
 }
 
+impl Item {
+    /// Calls `f` with each expression that stands in it.
+    pub fn for_each_expr<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
+        match self {
+            Item::Set(_) | Item::Table(_) | Item::Const(_) => {}
+            Item::Fact(fact) => {
+                fact.key.iter().for_each(&mut *f);
+                f(&fact.value);
+                fact.when.iter().for_each(f);
+            }
+            Item::Forget(forget) => forget.key.iter().chain(&forget.when).for_each(f),
+            Item::Def(def) => f(&def.body),
+            Item::Policy(policy) => {
+                for statement in &policy.statements {
+                    match &statement.kind {
+                        StatementKind::Let(_, e) | StatementKind::When(e) => f(e),
+                        StatementKind::Effect { condition, .. } => f(condition),
+                        StatementKind::Message(parts) => {
+                            for part in parts {
+                                if let TemplatePart::Hole(e) = part {
+                                    f(e);
+                                }
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
 impl Expr {
     /// A node over its parts, one deeper than the deepest of them.
     pub fn new(span: Span, kind: ExprKind) -> Expr {

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     ast::{FoldOp, Quantity},
-    builtin::{self, Arg},
+    builtin::Arg,
     fact::{self, FactState},
     ops,
     program::{EventField, Id, Node, NodeArg, NodeKind, Over, Program, Scope, Walk},

@@ -294,7 +294,7 @@ impl Program {
         if why.kind == WhyKind::Budget {
             return why.kind.words();
         }
-        let text = self.sources.text_of(why.at);
+        let text = self.sources.get(why.at.file).map_or("", |source| source.slice(why.at));
         let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
         format!("`{folded}` {}", why.kind.words())
     }

@@ -1,10 +1,31 @@
 //! The rules language: from text to verdicts, in stages that are files here.
+//!
+//! `parse` (text to syntax tree) -> `compile` (names, types, plans) -> `program` (the compiled form)
+//! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
+//! expressions, `history` asks `cell`s, which keep `tally`s; `fact` holds facts. `builtin` is the
+//! table of functions, `ops` the operators, `val` what they work on. Reference: `grammar/README.md`.
 
 pub mod ast;
 pub mod builtin;
+mod cell;
+mod compile;
+mod dispatch;
+mod eval;
+mod fact;
+mod history;
+mod judge;
 pub mod ops;
 mod parse;
+pub mod program;
+mod state;
+mod tally;
 pub mod types;
 pub mod val;
 
+pub use cell::LOOK_BACK;
+pub use compile::{Surroundings, compile};
+pub use eval::event_field;
+pub use judge::{Judged, step};
 pub use parse::{MAX_NESTING, parse, parse_expr};
+pub use program::Program;
+pub use state::{Limits, State};

@@ -90,3 +90,4 @@ const fn value(name: &'static str, ty: Ty) -> Param {
 fn first<'a>(args: &'a [Arg<'_>]) -> &'a Val {
     args.first().map_or(&Val::Absent, Arg::val)
 }
+pub(crate) use number::pick;

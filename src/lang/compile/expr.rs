@@ -1,0 +1,752 @@
+//! Expressions: names become slots, fields and stores; operators are checked against types.
+
+use std::sync::Arc;
+
+use super::{Binding, Compiler, Decl, Env, MAX_NODES, Reads, Typed, literal};
+use crate::{
+    diag::{Code, Diagnostic, Span, quote, suggest},
+    lang::{
+        ast::{Argument, BinaryOp, Binder, Expr, ExprKind, FoldOp, Name, Regex, Type},
+        builtin::{self, Builtin, Takes},
+        program::{BuiltinRef, EventField, FactIndex, Node, NodeArg, NodeKind, Over, Pattern, Scope, Walk},
+        types::Ty,
+    },
+    model::EventKind,
+};
+
+impl<'a> Compiler<'a> {
+    /// Compiles an expression.
+    pub(super) fn expr(&mut self, expr: &Expr, env: &Env) -> Typed {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            if self.nodes == MAX_NODES + 1 {
+                let problem = Diagnostic::error(Code::TooLarge, expr.span, "this is too large once its definitions are expanded")
+                    .help("use `let` for what is used more than once");
+                self.problems.push(problem);
+            }
+            return Typed::broken(expr.span);
+        }
+        let at = expr.span;
+        match &expr.kind {
+            ExprKind::Literal(value) => {
+                let (val, ty) = literal(value);
+                Typed::new(at, NodeKind::Const(val), ty)
+            }
+            ExprKind::Name(name) => self.named(name, at, env),
+            ExprKind::List(items) => {
+                let items = items.iter().map(|item| self.expr(item, env).node).collect();
+                Typed::new(at, NodeKind::List(items), Ty::List)
+            }
+            ExprKind::Set(items) => {
+                let items = items.iter().map(|item| self.expr(item, env).node).collect();
+                Typed::new(at, NodeKind::Set(items), Ty::Set)
+            }
+            ExprKind::Field(base, name) => self.field(base, name, at, env),
+            ExprKind::Index(base, keys) => self.index(base, keys, at, env),
+            ExprKind::Each(base) => {
+                let base = self.expr(base, env);
+                self.need(&base, Ty::List, "`[*]` walks the elements of a list");
+                Typed { each: true, ..Typed::new(at, NodeKind::Each(Box::new(base.node)), Ty::List) }
+            }
+            ExprKind::Cast(base, to) => {
+                let base = self.expr(base, env);
+                if base.each {
+                    let kind = NodeKind::Cast { base: Box::new(base.node), to: *to, each: true };
+                    return Typed { each: true, ..Typed::new(at, kind, Ty::List) };
+                }
+                let ty = type_of(*to);
+                if !base.ty.fits(ty) {
+                    let message = format!("a {} is never a {}", base.ty.word(), to.word());
+                    self.error(Code::TypeMismatch, at, message);
+                }
+                Typed::new(at, NodeKind::Cast { base: Box::new(base.node), to: *to, each: false }, ty)
+            }
+            ExprKind::Is(base, to) => {
+                let base = self.expr(base, env);
+                Typed::new(at, NodeKind::Is(Box::new(base.node), *to), Ty::Bool)
+            }
+            ExprKind::Default(first, otherwise) => {
+                let first = self.expr(first, env);
+                let otherwise = self.expr(otherwise, env);
+                let ty = if first.ty == otherwise.ty { first.ty } else { Ty::Any };
+                Typed::new(at, NodeKind::Default(Box::new(first.node), Box::new(otherwise.node)), ty)
+            }
+            ExprKind::Neg(inner) => {
+                let inner = self.expr(inner, env);
+                if inner.ty != Ty::Duration {
+                    self.need(&inner, Ty::Number, "only numbers and durations have a negative");
+                }
+                let ty = inner.ty;
+                Typed::new(at, NodeKind::Neg(Box::new(inner.node)), ty)
+            }
+            ExprKind::Not(inner) => {
+                let inner = self.condition(inner, env);
+                Typed::new(at, NodeKind::Not(Box::new(inner)), Ty::Bool)
+            }
+            ExprKind::And(parts) => {
+                let parts = parts.iter().map(|p| self.condition(p, env)).collect();
+                Typed::new(at, NodeKind::And(parts), Ty::Bool)
+            }
+            ExprKind::Or(parts) => {
+                let parts = parts.iter().map(|p| self.condition(p, env)).collect();
+                Typed::new(at, NodeKind::Or(parts), Ty::Bool)
+            }
+            ExprKind::Binary(op, left, right) => self.binary(*op, left, right, at, env),
+            ExprKind::Mentions(text, category) => {
+                let text = self.text(text, env);
+                match self.around.categories.id(&category.text) {
+                    Some(id) => {
+                        self.used_categories.insert(category.text.to_string());
+                        Typed::new(at, NodeKind::Mentions(Box::new(text), id), Ty::Bool)
+                    }
+                    None => {
+                        let names: Vec<&str> = self.around.categories.iter().map(|(_, name)| name).collect();
+                        let message = format!("there is no keyword category `{}`", category.text);
+                        let problem = Diagnostic::error(Code::UnknownCategory, category.span, message);
+                        self.problems.push(problem.did_you_mean(suggest(&category.text, names)));
+                        Typed::broken(at)
+                    }
+                }
+            }
+            ExprKind::Matches(text, regex) => {
+                let text = self.text(text, env);
+                match self.regex(regex) {
+                    Some(pattern) => Typed::new(at, NodeKind::Matches(Box::new(text), pattern), Ty::Bool),
+                    None => Typed::broken(at),
+                }
+            }
+            ExprKind::Apply(name, arguments) => self.apply(name, arguments, at, env),
+            ExprKind::Quantifier(quantity, binder, body) => {
+                let (walk, env) = self.walk(binder, env);
+                let body = self.condition(body, &env);
+                Typed::new(at, NodeKind::Quantifier(*quantity, walk, Box::new(body)), Ty::Bool)
+            }
+            ExprKind::Comprehension { list, element, binder } => {
+                let (walk, env) = self.walk(binder, env);
+                let element = Box::new(self.expr(element, &env).node);
+                let ty = if *list { Ty::List } else { Ty::Set };
+                Typed::new(at, NodeKind::Comprehension { list: *list, element, walk }, ty)
+            }
+            ExprKind::Fold(op, element, binder) => {
+                let (walk, env) = self.walk(binder, env);
+                let element = element.as_ref().map(|e| {
+                    let typed = self.expr(e, &env);
+                    if *op == FoldOp::Sum {
+                        self.need(&typed, Ty::Number, "a sum is over numbers");
+                    }
+                    Box::new(typed.node)
+                });
+                let ty = if matches!(op, FoldOp::Min | FoldOp::Max) { Ty::Any } else { Ty::Number };
+                Typed::new(at, NodeKind::Fold(*op, element, walk), ty)
+            }
+            ExprKind::History(op, element, pattern) => self.history(*op, element.as_deref(), pattern, at, env),
+        }
+    }
+
+    /// Says so if an operand can never be of the type that is needed.
+    fn need(&mut self, operand: &Typed, ty: Ty, why: &str) {
+        if !operand.ty.fits(ty) {
+            let message = format!("this is a {}: {why}", operand.ty.word());
+            self.error(Code::TypeMismatch, operand.node.at, message);
+        }
+    }
+
+    fn text(&mut self, expr: &Expr, env: &Env) -> Node {
+        let text = self.expr(expr, env);
+        self.need(&text, Ty::String, "only text can be searched");
+        text.node
+    }
+
+    fn regex(&mut self, regex: &Regex) -> Option<Pattern> {
+        let built = regex::RegexBuilder::new(&regex.pattern).case_insensitive(regex.ignore_case).build();
+        match built {
+            Ok(compiled) => Some(Pattern(Arc::new(compiled))),
+            Err(e) => {
+                let reason = match e {
+                    regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+                    // The last line of the parser's message says what is wrong; the others draw a caret.
+                    other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+                };
+                let problem = Diagnostic::error(Code::BadPattern, regex.span, "this pattern cannot be used").label(reason);
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    // ---- names ----
+
+    fn named(&mut self, name: &Arc<str>, at: Span, env: &Env) -> Typed {
+        if let Some((_, binding, ty)) = env.names.iter().rev().find(|(n, ..)| n == name) {
+            return match binding {
+                Binding::Slot(slot) => Typed::new(at, NodeKind::Slot(*slot), *ty),
+                Binding::Let(i) => Typed::new(at, NodeKind::Let(*i), *ty),
+                Binding::Argument(node) => Typed { node: node.clone(), ty: *ty, each: false },
+            };
+        }
+        match name.as_ref() {
+            "it" if env.it.is_some() => return Typed::new(at, NodeKind::Event(Scope::It), Ty::Event),
+            "it" => {
+                let problem = Diagnostic::error(Code::NotHere, at, "`it` is the earlier event of a pattern")
+                    .help("outside of a pattern, fields of the judged event are written without it: `args.id`");
+                self.problems.push(problem);
+                return Typed::broken(at);
+            }
+            "now" => return Typed::new(at, NodeKind::Now, Ty::Time),
+            _ => {}
+        }
+        if let Some(field) = EventField::named(name) {
+            self.check_field(field, name, &env.this, at);
+            let base = Box::new(Node { at, kind: NodeKind::Event(Scope::This) });
+            let kind = NodeKind::Field { base, name: name.clone(), event: Some(field), each: false };
+            return Typed::new(at, kind, field_type(field));
+        }
+        self.used.insert(name.clone());
+        match self.decls.get(name).map(|(decl, _)| decl.clone()) {
+            Some(Decl::Set(val, _)) => Typed::new(at, NodeKind::Const(val), Ty::Set),
+            Some(Decl::Const(val, ty)) => Typed::new(at, NodeKind::Const(val), ty),
+            Some(Decl::Fact(id)) => {
+                if !self.may_read_facts(at, env) {
+                    return Typed::broken(at);
+                }
+                let columns = self.columns(id);
+                if columns > 0 {
+                    let problem = Diagnostic::error(Code::ArgumentCount, at, format!("the fact `{name}` is read with a key"))
+                        .help(format!("write `{name}[..]`; a quantifier walks over all of it: `any x in {name}: ..`"));
+                    self.problems.push(problem);
+                    return Typed::broken(at);
+                }
+                let ty = self.fact_type(id);
+                Typed::new(at, NodeKind::Fact(id, Vec::new()), ty)
+            }
+            Some(decl @ (Decl::Table(..) | Decl::Def(_))) => {
+                let problem = Diagnostic::error(Code::NotHere, at, format!("the {} `{name}` needs its arguments", decl.word()))
+                    .help(format!("write `{name}(..)`"));
+                self.problems.push(problem);
+                Typed::broken(at)
+            }
+            None => {
+                let mut names: Vec<&str> = env.names.iter().map(|(n, ..)| n.as_ref()).collect();
+                names.extend(EventField::ALL.iter().map(|(word, _)| *word));
+                names.extend(self.decls.keys().map(AsRef::as_ref));
+                names.extend(["now", "it"]);
+                let near = suggest(name, names).map(str::to_owned);
+                let problem = Diagnostic::error(Code::UnknownName, at, format!("nothing is called {}", quote(name)));
+                let problem = match near {
+                    Some(near) => problem.did_you_mean(Some(&near)),
+                    None => problem.help("a text stands in double quotes; a field of the judged event is text, args, tool, .."),
+                };
+                self.problems.push(problem);
+                Typed::broken(at)
+            }
+        }
+    }
+
+    fn check_field(&mut self, field: EventField, name: &str, kinds: &[EventKind], at: Span) {
+        if kinds.iter().any(|kind| has_field(*kind, field)) || kinds.is_empty() {
+            return;
+        }
+        let mut words: Vec<&str> = kinds.iter().map(|k| k.word()).collect();
+        words.dedup();
+        let holders: Vec<&str> = EventKind::ALL.iter().filter(|k| has_field(**k, field)).map(|k| k.word()).collect();
+        let problem =
+            Diagnostic::error(Code::FieldUnknown, at, format!("{} events have no `{name}`", words.join(" and ")))
+                .help(format!("`{name}` is a field of {} events", holders.join(", ")));
+        self.problems.push(problem);
+    }
+
+    fn may_read_facts(&mut self, at: Span, env: &Env) -> bool {
+        if env.reads == Reads::Nothing {
+            let problem = Diagnostic::error(Code::NotHere, at, "a fact is filled from its own event alone")
+                .help("read other facts in the policies that use this one");
+            self.problems.push(problem);
+            return false;
+        }
+        true
+    }
+
+    fn columns(&self, fact: usize) -> usize {
+        // Facts are compiled before policies; a definition may be looked at before either.
+        self.facts.get(fact).map_or(0, |f| f.key.len())
+    }
+
+    fn fact_type(&self, fact: usize) -> Ty {
+        match self.facts.get(fact) {
+            Some(f) if f.collects => Ty::Set,
+            Some(f) => match &f.value.kind {
+                NodeKind::Cast { to, each: false, .. } => type_of(*to),
+                _ => Ty::Any,
+            },
+            None => Ty::Any,
+        }
+    }
+
+    // ---- access ----
+
+    fn field(&mut self, base: &Expr, name: &Name, at: Span, env: &Env) -> Typed {
+        let base = self.expr(base, env);
+        let event = EventField::named(&name.text);
+        let kind =
+            |base: Typed| NodeKind::Field { base: Box::new(base.node), name: name.text.clone(), event, each: base.each };
+        if base.each {
+            return Typed { each: true, ..Typed::new(at, kind(base), Ty::List) };
+        }
+        match base.ty {
+            Ty::Event => {
+                let kinds = match base.node.kind {
+                    NodeKind::Event(Scope::It) => env.it.clone().unwrap_or_default(),
+                    _ => Vec::new(),
+                };
+                match event {
+                    Some(field) => {
+                        self.check_field(field, &name.text, &kinds, name.span);
+                        Typed::new(at, kind(base), field_type(field))
+                    }
+                    None => {
+                        let near = suggest(&name.text, EventField::ALL.iter().map(|(word, _)| *word));
+                        let message = format!("events have no field `{}`", name.text);
+                        let problem = Diagnostic::error(Code::FieldUnknown, name.span, message);
+                        self.problems.push(match near {
+                            Some(near) => problem.did_you_mean(Some(near)),
+                            None => problem.help("arguments of a call are in `args`, a result's data in `json`"),
+                        });
+                        Typed::broken(at)
+                    }
+                }
+            }
+            ty if ty.fits(Ty::Object) => Typed::new(at, kind(base), Ty::Any),
+            _ => {
+                self.need(&base, Ty::Object, "only objects and events have fields");
+                Typed::broken(at)
+            }
+        }
+    }
+
+    fn index(&mut self, base: &Expr, keys: &[Expr], at: Span, env: &Env) -> Typed {
+        if let ExprKind::Name(name) = &base.kind
+            && !env.names.iter().any(|(n, ..)| n == name)
+            && EventField::named(name).is_none()
+        {
+            match self.decls.get(name).map(|(decl, _)| decl.clone()) {
+                Some(Decl::Fact(id)) => {
+                    self.used.insert(name.clone());
+                    if !self.may_read_facts(at, env) {
+                        return Typed::broken(at);
+                    }
+                    let columns = self.columns(id);
+                    if columns != keys.len() {
+                        let message = format!("the fact `{name}` has {columns} keys, not {}", keys.len());
+                        self.error(Code::ArgumentCount, at, message);
+                        return Typed::broken(at);
+                    }
+                    let keys = keys.iter().map(|k| self.expr(k, env).node).collect();
+                    let ty = self.fact_type(id);
+                    return Typed::new(at, NodeKind::Fact(id, keys), ty);
+                }
+                None => {
+                    self.unknown_fact(name, base.span);
+                    return Typed::broken(at);
+                }
+                Some(_) => {}
+            }
+        }
+        let base = self.expr(base, env);
+        let [key] = keys else {
+            self.error(Code::ArgumentCount, at, "a list or an object is indexed by one value");
+            return Typed::broken(at);
+        };
+        let key = self.expr(key, env);
+        if !base.each && !base.ty.fits(Ty::List) && !base.ty.fits(Ty::Object) {
+            self.need(&base, Ty::List, "only lists, objects and facts are indexed");
+        }
+        let each = base.each;
+        let kind = NodeKind::Index { base: Box::new(base.node), key: Box::new(key.node), each };
+        let ty = if each { Ty::List } else { Ty::Any };
+        Typed { each, ..Typed::new(at, kind, ty) }
+    }
+
+    // ---- operators ----
+
+    fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr, at: Span, env: &Env) -> Typed {
+        let left = self.expr(left, env);
+        let right = self.expr(right, env);
+        let (a, b) = (left.ty, right.ty);
+        let ty = match op {
+            BinaryOp::Eq | BinaryOp::Ne => {
+                if !a.fits(b) && a != Ty::Null && b != Ty::Null {
+                    let (always, other) = if op == BinaryOp::Eq { ("never", "equal") } else { ("always", "different") };
+                    let message = format!("a {} and a {} are {always} {other}", a.word(), b.word());
+                    self.error(Code::TypeMismatch, at, message);
+                }
+                Ty::Bool
+            }
+            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
+                let ordered = |ty: Ty| matches!(ty, Ty::Any | Ty::Number | Ty::Time | Ty::Duration);
+                for side in [&left, &right] {
+                    if !ordered(side.ty) {
+                        let message = format!("a {} has no order", side.ty.word());
+                        let problem = Diagnostic::error(Code::TypeMismatch, side.node.at, message)
+                            .help("numbers, times and durations have one; `time(text)` reads a date");
+                        self.problems.push(problem);
+                    }
+                }
+                if ordered(a) && ordered(b) && !a.fits(b) {
+                    let message = format!("a {} cannot be compared with a {}", a.word(), b.word());
+                    self.error(Code::TypeMismatch, at, message);
+                }
+                Ty::Bool
+            }
+            BinaryOp::In | BinaryOp::NotIn => {
+                if !b.fits(Ty::List) && !b.fits(Ty::Set) {
+                    let message = format!("`in` looks into a list or a set, and this is a {}", b.word());
+                    let problem = Diagnostic::error(Code::TypeMismatch, right.node.at, message);
+                    self.problems.push(match b {
+                        Ty::Object => problem.help("the keys of an object are `keys(x)`"),
+                        Ty::String => problem.help("a text within a text is `contains`"),
+                        _ => problem,
+                    });
+                }
+                Ty::Bool
+            }
+            BinaryOp::Contains | BinaryOp::StartsWith | BinaryOp::EndsWith => {
+                self.need(&left, Ty::String, "this compares texts; an element of a list is found by `in`");
+                self.need(&right, Ty::String, "this compares texts");
+                Ty::Bool
+            }
+            BinaryOp::Union => {
+                for side in [&left, &right] {
+                    if side.ty != Ty::List {
+                        self.need(side, Ty::Set, "`union` joins sets and lists");
+                    }
+                }
+                Ty::Set
+            }
+            BinaryOp::Concat => {
+                self.need(&left, Ty::List, "`concat` joins lists");
+                self.need(&right, Ty::List, "`concat` joins lists");
+                Ty::List
+            }
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => {
+                self.arithmetic(op, &left, &right, at)
+            }
+        };
+        Typed::new(at, NodeKind::Binary(op, Box::new(left.node), Box::new(right.node)), ty)
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, left: &Typed, right: &Typed, at: Span) -> Ty {
+        use Ty::{Any, Duration, Number, Time};
+        match (left.ty, op, right.ty) {
+            (Any, _, Any) => Any,
+            (Number, _, Number) => Number,
+            (Any | Number, BinaryOp::Mul, Duration) | (Duration, BinaryOp::Mul | BinaryOp::Div, Number) => Duration,
+            (Number, _, Any) | (Any, _, Number) => if op == BinaryOp::Mul { Any } else { Number },
+            (Time, BinaryOp::Sub, Time) => Duration,
+            (Time, BinaryOp::Sub, Any) => Any,
+            (Time, BinaryOp::Add | BinaryOp::Sub, Duration) | (Duration, BinaryOp::Add, Time) | (Any, BinaryOp::Sub, Duration) => {
+                if left.ty == Any { Any } else { Time }
+            }
+            (Duration, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mod, Duration) => Duration,
+            (Duration, BinaryOp::Div, Duration) => Number,
+            (Any, _, Time | Duration) | (Time | Duration, _, Any) => Any,
+            (a, _, b) => {
+                let word = match op {
+                    BinaryOp::Add => "+",
+                    BinaryOp::Sub => "-",
+                    BinaryOp::Mul => "*",
+                    BinaryOp::Div => "/",
+                    _ => "mod",
+                };
+                let message = format!("`{word}` does not go between a {} and a {}", a.word(), b.word());
+                self.error(Code::TypeMismatch, at, message);
+                Any
+            }
+        }
+    }
+
+    // ---- functions ----
+
+    fn apply(&mut self, name: &Name, arguments: &[Argument], at: Span, env: &Env) -> Typed {
+        if let Some(function) = builtin::find(&name.text) {
+            return self.builtin(function, arguments, at, env);
+        }
+        self.used.insert(name.text.clone());
+        let values = arguments.iter().filter_map(|a| match a {
+            Argument::Expr(e) => Some(e),
+            Argument::Regex(_) => None,
+        });
+        match self.decls.get(&name.text).map(|(decl, _)| decl.clone()) {
+            Some(Decl::Table(table, columns, ty)) => {
+                if arguments.len() != columns || values.clone().count() != columns {
+                    let message = format!("the table `{}` has {columns} columns, not {}", name.text, arguments.len());
+                    self.error(Code::ArgumentCount, at, message);
+                    return Typed::broken(at);
+                }
+                let keys = values.map(|e| self.expr(e, env).node).collect();
+                Typed::new(at, NodeKind::Table(table, keys), ty)
+            }
+            Some(Decl::Def(def)) => {
+                if arguments.len() != def.params.len() || values.clone().count() != arguments.len() {
+                    let message =
+                        format!("`{}` takes {} arguments, not {}", name.text, def.params.len(), arguments.len());
+                    self.error(Code::ArgumentCount, at, message);
+                    return Typed::broken(at);
+                }
+                if self.expanding.contains(&name.text) {
+                    let problem = Diagnostic::error(Code::Recursive, at, format!("`{}` uses itself", name.text))
+                        .help("definitions are expanded in place and cannot be recursive");
+                    self.problems.push(problem);
+                    return Typed::broken(at);
+                }
+                // The body sees its parameters and the judged event, not the variables around the call.
+                let mut inner = Env { names: Vec::new(), this: env.this.clone(), it: None, reads: env.reads };
+                for (param, argument) in def.params.iter().zip(values) {
+                    let typed = self.expr(argument, env);
+                    inner.names.push((param.text.clone(), Binding::Argument(typed.node), typed.ty));
+                }
+                self.expanding.push(name.text.clone());
+                let body = self.expr(&def.body, &inner);
+                self.expanding.pop();
+                // Reasons point at the use of the definition as well as into it; types follow the body.
+                Typed { each: false, ..body }
+            }
+            Some(other) => {
+                let problem = Diagnostic::error(
+                    Code::NotHere,
+                    name.span,
+                    format!("`{}` is a {}, not a function", name.text, other.word()),
+                );
+                self.problems.push(match other {
+                    Decl::Fact(_) => problem.help(format!("a fact is read as `{}[key]`", name.text)),
+                    _ => problem,
+                });
+                Typed::broken(at)
+            }
+            None => {
+                let mut names: Vec<&str> = builtin::all().map(|b| b.name).collect();
+                names.extend(["once", "first", "last", "previous", "count", "sum", "distinct"]);
+                names.extend(
+                    self.decls
+                        .iter()
+                        .filter(|(_, (d, _))| matches!(d, Decl::Def(_) | Decl::Table(..)))
+                        .map(|(n, _)| n.as_ref()),
+                );
+                let near = suggest(&name.text, names).map(str::to_owned);
+                let message = format!("there is no function, definition or table `{}`", name.text);
+                let problem = Diagnostic::error(Code::UnknownFunction, name.span, message);
+                self.problems.push(problem.did_you_mean(near.as_deref()));
+                Typed::broken(at)
+            }
+        }
+    }
+
+    fn builtin(&mut self, function: &'static Builtin, arguments: &[Argument], at: Span, env: &Env) -> Typed {
+        let most = if function.repeats { usize::MAX } else { function.params.len() };
+        let least = function.params.len() - function.optional;
+        if arguments.len() < least || arguments.len() > most {
+            let params: Vec<&str> = function.params.iter().map(|p| p.name).collect();
+            let more = if function.repeats { ", .." } else { "" };
+            let problem = Diagnostic::error(
+                Code::ArgumentCount,
+                at,
+                format!("`{}` does not take {} arguments", function.name, arguments.len()),
+            )
+            .help(format!("it is `{}({}{more})`", function.name, params.join(", ")));
+            self.problems.push(problem);
+            return Typed::broken(at);
+        }
+        let mut nodes = Vec::new();
+        for (i, argument) in arguments.iter().enumerate() {
+            let takes = function.params.get(i).or(function.params.last()).map(|p| p.takes);
+            match (takes, argument) {
+                (Some(Takes::FactRead), Argument::Expr(e)) => return self.seen(e, at, env),
+                (Some(Takes::Value(ty)), Argument::Expr(e)) => {
+                    let typed = self.expr(e, env);
+                    if !typed.ty.fits(ty) {
+                        let message = format!("`{}` takes a {} here, and this is a {}", function.name, ty.word(), typed.ty.word());
+                        self.error(Code::ArgumentKind, e.span, message);
+                    }
+                    nodes.push(NodeArg::Val(typed.node));
+                }
+                (Some(Takes::Regex), Argument::Regex(regex)) => match self.regex(regex) {
+                    Some(pattern) => nodes.push(NodeArg::Pattern(pattern)),
+                    None => return Typed::broken(at),
+                },
+                (Some(Takes::Regex), Argument::Expr(e)) => {
+                    let problem = Diagnostic::error(Code::ArgumentKind, e.span, "a pattern is needed here")
+                        .help("a pattern stands between slashes: /[0-9]+/");
+                    self.problems.push(problem);
+                    return Typed::broken(at);
+                }
+                (_, Argument::Regex(regex)) => {
+                    self.error(Code::ArgumentKind, regex.span, "a value is needed here, not a pattern");
+                    return Typed::broken(at);
+                }
+                (None, _) => {}
+            }
+        }
+        Typed::new(at, NodeKind::Builtin(BuiltinRef(function), nodes), function.gives)
+    }
+
+    /// `seen(fact[key])`, or of a `let` that is a fact read.
+    fn seen(&mut self, argument: &Expr, at: Span, env: &Env) -> Typed {
+        let typed = self.expr(argument, env);
+        let node = match &typed.node.kind {
+            NodeKind::Let(i) => self.lets.get(*i).map(|n| n.kind.clone()),
+            kind => Some(kind.clone()),
+        };
+        match node {
+            Some(NodeKind::Fact(fact, key)) => Typed::new(at, NodeKind::Seen(fact, key), Ty::Bool),
+            // Something else was wrong with it, and that was said.
+            Some(NodeKind::Const(crate::lang::val::Val::Unknown(_))) => Typed::broken(at),
+            _ => {
+                let problem = Diagnostic::error(Code::ArgumentKind, argument.span, "`seen` asks a fact")
+                    .help("write `seen(fact[key])`; whether anything else has a value says `known(..)`");
+                self.problems.push(problem);
+                Typed::broken(at)
+            }
+        }
+    }
+
+    // ---- walking ----
+
+    /// What a binder walks over, and the surroundings of its body.
+    fn walk(&mut self, binder: &Binder, env: &Env) -> (Walk, Env) {
+        let mut inner = env.clone();
+        let value_ty;
+        let over = match self.walked_fact(&binder.collection, env) {
+            Some(fact) => {
+                value_ty = self.fact_type(fact);
+                Over::Fact { fact, index: None }
+            }
+            None => {
+                let collection = self.expr(&binder.collection, env);
+                let pairs = binder.key.is_some();
+                if pairs {
+                    self.need(&collection, Ty::Object, "two names walk over an object or a fact");
+                } else if collection.ty == Ty::Object {
+                    let problem = Diagnostic::error(
+                        Code::TypeMismatch,
+                        collection.node.at,
+                        "an object is walked over with two names",
+                    )
+                    .help("write `k, v in ..`, or walk over `keys(..)` or `values(..)`");
+                    self.problems.push(problem);
+                } else if !collection.ty.fits(Ty::List) && !collection.ty.fits(Ty::Set) {
+                    self.need(&collection, Ty::List, "only lists, sets, objects and facts can be walked over");
+                }
+                value_ty = Ty::Any;
+                Over::Value(Box::new(collection.node))
+            }
+        };
+        let mut slots = Vec::new();
+        for name in binder.names() {
+            if EventField::named(&name.text).is_some() || matches!(name.text.as_ref(), "it" | "now") {
+                let message = format!("`{}` already means something here", name.text);
+                let problem = Diagnostic::error(Code::ReservedMeaning, name.span, message).help("choose another name");
+                self.problems.push(problem);
+            }
+            slots.push(self.slots);
+            inner.names.push((name.text.clone(), Binding::Slot(self.slots), Ty::Any));
+            self.slots += 1;
+        }
+        if let Some(last) = inner.names.last_mut() {
+            last.2 = value_ty;
+        }
+        let value = slots.pop().unwrap_or_default();
+        let mut walk = Walk { over, key: slots.pop(), value, filter: None };
+        if let Some(filter) = &binder.filter {
+            let node = self.condition(filter, &inner);
+            self.index_walk(&mut walk, &node);
+            walk.filter = Some(Box::new(node));
+        }
+        (walk, inner)
+    }
+
+    /// The fact that a collection names, if it is one that is read with a key.
+    fn walked_fact(&mut self, collection: &Expr, env: &Env) -> Option<usize> {
+        let ExprKind::Name(name) = &collection.kind else { return None };
+        if env.names.iter().any(|(n, ..)| n == name) {
+            return None;
+        }
+        let Some((Decl::Fact(id), _)) = self.decls.get(name) else { return None };
+        let id = *id;
+        if self.columns(id) == 0 || !self.may_read_facts(collection.span, env) {
+            return None;
+        }
+        self.used.insert(name.clone());
+        Some(id)
+    }
+
+    /// Finds an equality between something of the entry alone and something of the present alone, and
+    /// lets the fact keep an index for it.
+    fn index_walk(&mut self, walk: &mut Walk, filter: &Node) {
+        let Over::Fact { fact, index } = &mut walk.over else { return };
+        let own = |slot: usize| slot == walk.value || Some(slot) == walk.key;
+        let conjuncts: Vec<&Node> = match &filter.kind {
+            NodeKind::And(parts) => parts.iter().collect(),
+            _ => vec![filter],
+        };
+        for conjunct in conjuncts {
+            let NodeKind::Binary(BinaryOp::Eq, a, b) = &conjunct.kind else { continue };
+            for (entry, present) in [(a, b), (b, a)] {
+                let (of_entry, of_present) = (super::pattern::Deps::of(entry), super::pattern::Deps::of(present));
+                let entry_only = !of_entry.slots.is_empty() && of_entry.slots.iter().all(|s| own(*s)) && !of_entry.present && !of_entry.it;
+                let present_only = !of_present.slots.iter().any(|s| own(*s)) && !of_present.it;
+                if !(entry_only && present_only) {
+                    continue;
+                }
+                let Some(held) = self.facts.get_mut(*fact) else { return };
+                let shape = |node: &Node, value: usize, key: Option<usize>| {
+                    let mut text = format!("{node:?}").replace(&format!("Slot({value})"), "Value");
+                    if let Some(key) = key {
+                        text = text.replace(&format!("Slot({key})"), "Key");
+                    }
+                    text
+                };
+                let wanted = shape(entry, walk.value, walk.key);
+                let at = held.indexes.iter().position(|i| shape(&i.node, i.value, i.key) == wanted);
+                let at = at.unwrap_or_else(|| {
+                    held.indexes.push(FactIndex { node: (**entry).clone(), value: walk.value, key: walk.key });
+                    held.indexes.len() - 1
+                });
+                *index = Some((at, present.clone()));
+                return;
+            }
+        }
+    }
+}
+
+fn type_of(ty: Type) -> Ty {
+    match ty {
+        Type::String => Ty::String,
+        Type::Number | Type::Whole => Ty::Number,
+        Type::Bool => Ty::Bool,
+        Type::List => Ty::List,
+        Type::Object => Ty::Object,
+        Type::Null => Ty::Null,
+    }
+}
+
+fn field_type(field: EventField) -> Ty {
+    match field {
+        EventField::Text | EventField::Tool | EventField::Id => Ty::String,
+        EventField::Calls | EventField::Turn | EventField::Seq => Ty::Number,
+        EventField::Args => Ty::Object,
+        EventField::Json => Ty::Any,
+        EventField::IsError => Ty::Bool,
+        EventField::Call => Ty::Event,
+        EventField::Time => Ty::Time,
+    }
+}
+
+/// Which kinds of event have a field.
+fn has_field(kind: EventKind, field: EventField) -> bool {
+    match field {
+        EventField::Turn | EventField::Seq | EventField::Time => true,
+        EventField::Text => kind != EventKind::End,
+        EventField::Calls => kind == EventKind::Assistant,
+        EventField::Tool => matches!(kind, EventKind::Call | EventKind::Result),
+        EventField::Args | EventField::Id => kind == EventKind::Call,
+        EventField::Json | EventField::IsError | EventField::Call => kind == EventKind::Result,
+    }
+}

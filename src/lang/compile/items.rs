@@ -1,0 +1,254 @@
+//! Top-level declarations: sets, tables, constants, facts, definitions.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::{Compiler, Decl, Env, Reads, json_constant, literal};
+use crate::{
+    diag::{Code, Diagnostic, Span, suggest},
+    lang::{
+        ast::{Binder, Expr, ExprKind, FactItem, ForgetItem, Item, Name, SetItem, TableItem},
+        program::{EventField, Fact, Forget, Node, NodeKind, Scope, Table},
+        types::Ty,
+        val::{Datum, Val, WhyKind},
+    },
+    model::EventKind,
+};
+
+impl<'a> Compiler<'a> {
+    /// Makes all top-level names known, so that files and declarations may come in any order.
+    pub(super) fn declare(&mut self, items: &[&'a Item]) {
+        let mut facts = 0;
+        for item in items {
+            match item {
+                Item::Set(set) => {
+                    let decl = self.set(set);
+                    self.name(&set.name, decl);
+                }
+                Item::Table(table) => {
+                    let decl = self.table(table);
+                    self.name(&table.name, decl);
+                }
+                Item::Const(constant) => {
+                    let (val, ty) = literal(&constant.value.value);
+                    self.name(&constant.name, Decl::Const(val, ty));
+                }
+                Item::Fact(fact) => {
+                    self.name(&fact.name, Decl::Fact(facts));
+                    facts += 1;
+                }
+                Item::Def(def) => self.name(&def.name, Decl::Def(def)),
+                Item::Forget(_) | Item::Policy(_) => {}
+            }
+        }
+    }
+
+    fn name(&mut self, name: &Name, decl: Decl<'a>) {
+        if name.text.as_ref() == "it"
+            || name.text.as_ref() == "now"
+            || EventField::named(&name.text).is_some()
+            || crate::lang::builtin::find(&name.text).is_some()
+        {
+            let problem = Diagnostic::error(
+                Code::ReservedMeaning,
+                name.span,
+                format!("`{}` already means something in every expression", name.text),
+            )
+            .help("choose another name");
+            self.problems.push(problem);
+            return;
+        }
+        if let Some((earlier, span)) = self.decls.get(&name.text) {
+            let problem = Diagnostic::error(
+                Code::DeclaredTwice,
+                name.span,
+                format!("`{}` is declared twice", name.text),
+            )
+            .secondary(*span, format!("first declared here, as a {}", earlier.word()));
+            self.problems.push(problem);
+            return;
+        }
+        self.decls.insert(name.text.clone(), (decl, name.span));
+    }
+
+    fn set(&mut self, set: &SetItem) -> Decl<'a> {
+        let mut values = BTreeSet::new();
+        let mut tools = Vec::new();
+        for item in &set.items {
+            let Some(value) = json_constant(item) else {
+                self.error(Code::TypeMismatch, item.span, "a duration cannot be an element of a set");
+                continue;
+            };
+            if let Some(text) = value.as_str() {
+                tools.push(Arc::from(text));
+            }
+            if !values.insert(value) {
+                let problem = Diagnostic::warning(Code::RowTwice, item.span, "this element is given twice");
+                self.problems.push(problem);
+            }
+        }
+        Decl::Set(Val::Known(Datum::Set(Arc::new(values), None)), tools)
+    }
+
+    fn table(&mut self, table: &TableItem) -> Decl<'a> {
+        let mut rows = HashMap::new();
+        let mut ty: Option<Ty> = None;
+        for (key, value) in &table.rows {
+            let at = key.first().map_or(value.span, |k| k.span);
+            if key.len() != table.params.len() {
+                let message =
+                    format!("this row has {} keys, the table has {} columns", key.len(), table.params.len());
+                self.error(Code::ArgumentCount, at, message);
+                continue;
+            }
+            let Some(key) = key.iter().map(json_constant).collect::<Option<Vec<_>>>() else {
+                self.error(Code::TypeMismatch, at, "a duration cannot be the key of a table");
+                continue;
+            };
+            let (val, row_ty) = literal(&value.value);
+            ty = Some(ty.map_or(row_ty, |t| if t == row_ty { t } else { Ty::Any }));
+            if rows.insert(key, val).is_some() {
+                self.error(Code::RowTwice, at, "this row is given twice");
+            }
+        }
+        let compiled = Table { name: table.name.text.clone(), rows };
+        Decl::Table(Arc::new(compiled), table.params.len(), ty.unwrap_or(Ty::Any))
+    }
+
+    /// Compiles what fills and empties facts.
+    pub(super) fn facts(&mut self, items: &[&'a Item]) {
+        for item in items {
+            if let Item::Fact(fact) = item {
+                let compiled = self.fact(fact);
+                self.facts.push(compiled);
+            }
+        }
+        for item in items {
+            if let Item::Forget(forget) = item {
+                self.forget(forget);
+            }
+        }
+    }
+
+    fn fact(&mut self, fact: &FactItem) -> Fact {
+        self.nodes = 0;
+        let from: Vec<_> = fact.from.iter().map(|s| self.source(s)).collect();
+        let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
+        let key: Vec<Node> = fact.key.iter().map(|k| self.expr(k, &env).node).collect();
+        let value = self.expr(&fact.value, &env);
+        if !fact.collects && value.ty == Ty::Any {
+            let problem = Diagnostic::error(
+                Code::FactValueType,
+                fact.value.span,
+                format!("the fact `{}` does not say of which type its value is", fact.name.text),
+            )
+            .help("write `as object`, `as string`, ..: a result whose value is of another type is then malformed");
+            self.problems.push(problem);
+        }
+        let when = fact.when.as_ref().map(|w| self.condition(w, &env));
+        let reads_json = key.iter().chain([&value.node]).any(reads_json);
+        Fact {
+            name: fact.name.text.clone(),
+            key,
+            collects: fact.collects,
+            value: value.node,
+            reads_json,
+            from,
+            when,
+            indexes: Vec::new(),
+            span: fact.name.span,
+        }
+    }
+
+    fn forget(&mut self, forget: &ForgetItem) {
+        self.nodes = 0;
+        let from: Vec<_> = forget.from.iter().map(|s| self.source(s)).collect();
+        let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
+        let key: Vec<Node> = forget.key.iter().map(|k| self.expr(k, &env).node).collect();
+        let when = forget.when.as_ref().map(|w| self.condition(w, &env));
+        match self.decls.get(&forget.name.text) {
+            Some((Decl::Fact(id), _)) => {
+                let columns = self.facts.get(*id).map_or(0, |f| f.key.len());
+                let fact = *id;
+                if columns != key.len() {
+                    let message = format!("the fact `{}` has {columns} keys, not {}", forget.name.text, key.len());
+                    self.error(Code::ArgumentCount, forget.name.span, message);
+                }
+                self.forgets.push(Forget { fact, key, when, from });
+            }
+            _ => self.unknown_fact(&forget.name.text, forget.name.span),
+        }
+    }
+
+    pub(super) fn unknown_fact(&mut self, name: &str, at: Span) {
+        let facts: Vec<&str> =
+            self.decls.iter().filter(|(_, (d, _))| matches!(d, Decl::Fact(_))).map(|(n, _)| n.as_ref()).collect();
+        let near = suggest(name, facts).map(str::to_owned);
+        let problem = Diagnostic::error(Code::UnknownFact, at, format!("there is no fact `{name}`"));
+        self.problems.push(problem.did_you_mean(near.as_deref()));
+    }
+
+    /// Definitions that no policy uses are compiled as well, so that their mistakes are seen.
+    pub(super) fn check_unused_defs(&mut self, items: &[&'a Item]) {
+        let used = used_names(items);
+        for item in items {
+            let Item::Def(def) = item else { continue };
+            if used.contains(&def.name.text) {
+                continue;
+            }
+            self.nodes = 0;
+            let mut env = Env {
+                names: Vec::new(),
+                this: EventKind::ALL.to_vec(),
+                it: None,
+                reads: Reads::All,
+            };
+            for param in &def.params {
+                let unknown = Node { at: param.span, kind: NodeKind::Const(Val::unknown(WhyKind::Missing, param.span)) };
+                env.names.push((param.text.clone(), super::Binding::Argument(unknown), Ty::Any));
+            }
+            self.expr(&def.body, &env);
+        }
+    }
+}
+
+/// Names that stand in function position anywhere.
+fn used_names<'i>(items: &[&'i Item]) -> std::collections::HashSet<&'i Arc<str>> {
+    fn walk<'e>(expr: &'e Expr, out: &mut std::collections::HashSet<&'e Arc<str>>) {
+        if let ExprKind::Apply(name, _) = &expr.kind {
+            out.insert(&name.text);
+        }
+        expr.kind.for_each_child(&mut |child| walk(child, out));
+    }
+    let mut out = std::collections::HashSet::new();
+    for item in items {
+        item.for_each_expr(&mut |expr| walk(expr, &mut out));
+    }
+    out
+}
+
+/// The surroundings of a fact's parts: the feeding event and nothing else.
+fn feeding(kinds: impl Iterator<Item = EventKind>) -> Env {
+    Env { names: Vec::new(), this: kinds.collect(), it: None, reads: Reads::Nothing }
+}
+
+/// Whether an expression reads the event's own JSON.
+fn reads_json(node: &Node) -> bool {
+    if let NodeKind::Field { base, event: Some(EventField::Json), .. } = &node.kind
+        && matches!(base.kind, NodeKind::Event(Scope::This))
+    {
+        return true;
+    }
+    let mut found = false;
+    node.for_each_child(&mut |child| found = found || reads_json(child));
+    found
+}
+
+impl Binder {
+    /// The names that it binds, the value last.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.key.iter().chain([&self.value])
+    }
+}

@@ -1,0 +1,286 @@
+//! History functions: a pattern's condition is split into what the earlier event decides alone, what
+//! can be joined by an index, and what has to be looked at; that gives the plan of its cell.
+
+use std::collections::BTreeSet;
+
+use super::{Compiler, Decl, Env, Reads, Typed};
+use crate::{
+    diag::{Code, Diagnostic, Span},
+    lang::{
+        ast::{BinaryOp, Expr, ExprKind, HistoryOp, Pattern, Tools, Within},
+        program::{Ask, Cell, Node, NodeKind, Opening, Plan, Scope, Window},
+        types::Ty,
+        val::{Datum, Val},
+    },
+    model::EventKind,
+};
+
+/// Join keys of one index; further equalities are looked at.
+const MAX_KEYS: usize = 4;
+
+/// What an expression depends on.
+#[derive(Debug, Default)]
+pub(super) struct Deps {
+    /// The earlier event.
+    pub(super) it: bool,
+    /// The judged event, or state that changes.
+    pub(super) present: bool,
+    /// Variables that are bound outside of it.
+    pub(super) slots: BTreeSet<usize>,
+}
+
+impl Deps {
+    pub(super) fn of(node: &Node) -> Deps {
+        let mut deps = Deps::default();
+        deps.add(node);
+        deps
+    }
+
+    fn add(&mut self, node: &Node) {
+        match &node.kind {
+            NodeKind::Event(Scope::It) => self.it = true,
+            NodeKind::Event(Scope::This)
+            | NodeKind::Now
+            | NodeKind::Let(_)
+            | NodeKind::Fact(..)
+            | NodeKind::Seen(..)
+            | NodeKind::History(_) => self.present = true,
+            NodeKind::Slot(slot) => {
+                self.slots.insert(*slot);
+            }
+            NodeKind::Quantifier(_, walk, _) | NodeKind::Comprehension { walk, .. } | NodeKind::Fold(_, _, walk) => {
+                if matches!(walk.over, crate::lang::program::Over::Fact { .. }) {
+                    self.present = true;
+                }
+                node.for_each_child(&mut |child| self.add(child));
+                self.slots.remove(&walk.value);
+                if let Some(key) = walk.key {
+                    self.slots.remove(&key);
+                }
+                return;
+            }
+            _ => {}
+        }
+        node.for_each_child(&mut |child| self.add(child));
+    }
+
+    fn now(&self) -> bool {
+        self.present || !self.slots.is_empty()
+    }
+}
+
+/// A pattern's condition, taken apart.
+#[derive(Default)]
+struct Split {
+    /// The earlier event alone decides.
+    local: Vec<Node>,
+    /// The present alone decides.
+    present: Vec<Node>,
+    /// Equalities: the earlier side and the present side.
+    joins: Vec<(Node, Node)>,
+    /// Both are compared in another way.
+    rest: Vec<Node>,
+    /// All of it.
+    whole: Vec<Node>,
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn history(
+        &mut self,
+        op: HistoryOp,
+        element: Option<&Expr>,
+        pattern: &Pattern,
+        at: Span,
+        env: &Env,
+    ) -> Typed {
+        match env.reads {
+            Reads::All => {}
+            Reads::Facts => {
+                let problem = Diagnostic::error(Code::NotHere, at, "history inside of a pattern")
+                    .help("ask for it outside, in a `let` or in a condition of its own");
+                self.problems.push(problem);
+                return Typed::broken(at);
+            }
+            Reads::Nothing => {
+                let problem = Diagnostic::error(Code::NotHere, at, "a fact is filled from its own event alone")
+                    .help("ask for history in the policies that use the fact");
+                self.problems.push(problem);
+                return Typed::broken(at);
+            }
+        }
+        let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
+        if op == HistoryOp::Previous && (pattern.filter.is_some() || pattern.sources.iter().any(|s| s.tools != Tools::Any))
+        {
+            let problem = Diagnostic::error(
+                Code::NotHere,
+                pattern.span,
+                "`previous` gives the latest event of a kind, whatever its tool",
+            )
+            .help("test what it is: `previous(call).tool == \"x\"`; the latest one that fits is `last(..)`");
+            self.problems.push(problem);
+        }
+        if pattern.before_turn && pattern.including_this {
+            self.error(Code::NotHere, pattern.span, "the judged event is not before its own turn");
+        }
+        if let Some(source) = pattern.sources.iter().find(|s| s.kinds.contains(&EventKind::End)) {
+            self.error(Code::NotHere, source.span, "nothing comes after the end of a session");
+        }
+        let kinds: Vec<EventKind> = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
+        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let split = self.split(pattern.filter.as_deref(), &inner);
+        let element = element.map(|e| {
+            let typed = self.expr(e, &inner);
+            if op == HistoryOp::Sum && !typed.ty.fits(Ty::Number) {
+                let message = format!("this is a {}: a sum is over numbers", typed.ty.word());
+                self.error(Code::TypeMismatch, e.span, message);
+            }
+            typed
+        });
+        let (element, element_ty) = match element {
+            Some(typed) => (Some(typed.node), typed.ty),
+            None => (None, Ty::Any),
+        };
+        let window = self.window(pattern);
+        let since = pattern.since.as_deref().map(|p| self.since(p, env));
+        let late_element = element.as_ref().is_some_and(|e| Deps::of(e).now());
+        let reaches = [window.time.is_some(), window.turns.is_some(), window.events.is_some()];
+        let reaching = reaches.iter().filter(|r| **r).count();
+        let running = split.rest.is_empty()
+            && !late_element
+            && reaching <= 1
+            && since.as_ref().is_none_or(|(_, rest)| rest.is_empty() && reaching == 0 && !window.before_turn)
+            && !(window.before_turn && reaching > 0)
+            && !(reaching > 0 && matches!(op, HistoryOp::First | HistoryOp::Min | HistoryOp::Max));
+        let (since, since_rest) = match since {
+            Some((opening, rest)) => (Some(opening), rest),
+            None => (None, Vec::new()),
+        };
+        let plan = if running { Plan::Running { since } } else { Plan::LookBack { since, late_element } };
+        let (key, asked_key) = split.joins.into_iter().unzip();
+        let cell = Cell {
+            op,
+            sources,
+            local: split.local,
+            key,
+            // A late element is evaluated by whoever asks.
+            element: if late_element { None } else { element.clone() },
+            window,
+            plan,
+            span: at,
+        };
+        let ask = Ask {
+            cell: self.cell(cell),
+            present: split.present,
+            key: asked_key,
+            rest: split.rest,
+            whole: split.whole,
+            since_rest,
+            element,
+        };
+        let ty = match op {
+            HistoryOp::Once => Ty::Bool,
+            HistoryOp::First | HistoryOp::Last | HistoryOp::Previous => Ty::Event,
+            HistoryOp::Count | HistoryOp::Sum | HistoryOp::Distinct => Ty::Number,
+            HistoryOp::Min | HistoryOp::Max => element_ty,
+        };
+        Typed::new(at, NodeKind::History(Box::new(ask)), ty)
+    }
+
+    /// The cell that keeps this, an equal one if there is one.
+    fn cell(&mut self, cell: Cell) -> usize {
+        let shape = format!(
+            "{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+            cell.op, cell.sources, cell.local, cell.key, cell.element, cell.window, cell.plan
+        );
+        if let Some(id) = self.shapes.get(&shape) {
+            return *id;
+        }
+        let id = self.cells.len();
+        self.cells.push(cell);
+        self.shapes.insert(shape, id);
+        id
+    }
+
+    fn split(&mut self, filter: Option<&Expr>, env: &Env) -> Split {
+        let mut split = Split::default();
+        let parts: Vec<&Expr> = match filter {
+            None => return split,
+            Some(Expr { kind: ExprKind::And(parts), .. }) => parts.iter().collect(),
+            Some(one) => vec![one],
+        };
+        for part in parts {
+            let node = self.condition(part, env);
+            split.whole.push(node.clone());
+            let deps = Deps::of(&node);
+            match (deps.it, deps.now()) {
+                (_, false) => split.local.push(node),
+                (false, true) => split.present.push(node),
+                (true, true) => match join(&node) {
+                    Some(join) if split.joins.len() < MAX_KEYS => split.joins.push(join),
+                    _ => split.rest.push(node),
+                },
+            }
+        }
+        split
+    }
+
+    fn window(&mut self, pattern: &Pattern) -> Window {
+        let time = match &pattern.within_time {
+            None => None,
+            Some(Within::Duration(seconds, _)) => Some(*seconds),
+            Some(Within::Named(name)) => {
+                self.used.insert(name.text.clone());
+                match self.decls.get(&name.text) {
+                    Some((Decl::Const(Val::Known(Datum::Duration(seconds)), _), _)) => Some(*seconds),
+                    _ => {
+                        let message = format!("`{}` is no constant that is a duration", name.text);
+                        let problem =
+                            Diagnostic::error(Code::UnknownName, name.span, message).help("declare `const NAME = 30m`");
+                        self.problems.push(problem);
+                        None
+                    }
+                }
+            }
+        };
+        Window {
+            time,
+            turns: pattern.within_turns,
+            events: pattern.within_events,
+            before_turn: pattern.before_turn,
+            including_this: pattern.including_this,
+        }
+    }
+
+    /// What opens a `since` window, and the conditions on it that read the present.
+    fn since(&mut self, pattern: &Pattern, env: &Env) -> (Opening, Vec<Node>) {
+        let windowed = pattern.within_time.is_some()
+            || pattern.within_turns.is_some()
+            || pattern.within_events.is_some()
+            || pattern.since.is_some()
+            || pattern.before_turn
+            || pattern.including_this;
+        if windowed {
+            self.error(Code::NotHere, pattern.span, "what opens a `since` window has no window of its own");
+        }
+        let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
+        let kinds = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
+        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let mut split = self.split(pattern.filter.as_deref(), &inner);
+        let local = std::mem::take(&mut split.local);
+        let rest = split.whole.into_iter().filter(|node| Deps::of(node).now()).collect();
+        (Opening { sources, local }, rest)
+    }
+}
+
+/// An equality between something of the earlier event alone and something of the present alone.
+fn join(node: &Node) -> Option<(Node, Node)> {
+    let NodeKind::Binary(BinaryOp::Eq, a, b) = &node.kind else { return None };
+    let (left, right) = (Deps::of(a), Deps::of(b));
+    if left.it && !left.now() && !right.it {
+        Some(((**a).clone(), (**b).clone()))
+    } else if right.it && !right.now() && !left.it {
+        Some(((**b).clone(), (**a).clone()))
+    } else {
+        None
+    }
+}
