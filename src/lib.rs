@@ -2,8 +2,10 @@
 pub mod audit;
 pub mod config;
 pub mod diag;
+pub mod drift;
 pub mod ingest;
 pub mod keywords;
 pub mod lang;
 pub mod model;
+pub mod redact;
 pub mod telemetry;

@@ -6,7 +6,7 @@
 //! are more than 4,300 are refused as out of range even where a negative exponent brings the number
 //! back.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 
@@ -31,17 +31,76 @@ pub enum JsonError {
     #[error("a number beyond the range of a double")]
     NumberRange,
     /// Nested too deep.
-    #[error("nested deeper than {MAX_DEPTH}")]
-    Depth,
+    #[error("nested deeper than {limit}")]
+    Depth {
+        /// How deep is allowed.
+        limit: u32,
+    },
+}
+
+/// What becomes of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Exact where their digits can be computed with.
+    Exact,
+    /// All kept as [`Value::Huge`], character by character: for documents whose numbers matter by
+    /// type and spelling only, where `1.0` is not `1`.
+    AsWritten,
+    /// The same, also beyond the range of a double.
+    AsWrittenAnySize,
+}
+
+/// How a document is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How deep lists and objects may nest. Reading uses the stack: a few thousand at most.
+    pub depth: u32,
+    /// What becomes of numbers.
+    pub numbers: Numbers,
 }
 
 /// Reads a whole document.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
+    parse_with(bytes, Reading { depth: MAX_DEPTH, numbers: Numbers::Exact })
+}
+
+/// Reads a whole document in another way.
+pub fn parse_with(bytes: &[u8], reading: Reading) -> Result<Value, JsonError> {
     let mut reader = Jiter::new(bytes);
     let peek = reader.peek().map_err(syntax)?;
-    let value = value(&mut reader, peek, 0)?;
+    let value = value(&mut reader, peek, 0, reading)?;
     reader.finish().map_err(syntax)?;
     Ok(value)
+}
+
+/// The document with every `\\u` escape of half a surrogate pair replaced by that of U+FFFD.
+pub fn replace_lone_surrogates(bytes: &[u8]) -> Cow<'_, [u8]> {
+    const REPLACEMENT: &[u8] = b"\\ufffd";
+    let escape = |at: usize| {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut out, mut copied, mut at) = (Vec::new(), 0, 0);
+    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
+        at += found;
+        match (escape(at), escape(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => at += 12,
+            (Some(0xd800..=0xdfff), _) => {
+                out.extend_from_slice(bytes.get(copied..at).unwrap_or_default());
+                out.extend_from_slice(REPLACEMENT);
+                at += 6;
+                copied = at;
+            }
+            (Some(_), _) => at += 6,
+            // Any other escape is two characters, and the second may be a backslash.
+            (None, _) => at += 2,
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(bytes);
+    }
+    out.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
 }
 
 fn syntax(e: JiterError) -> JsonError {
@@ -52,9 +111,9 @@ fn syntax(e: JiterError) -> JsonError {
 }
 
 /// A value inside `depth` lists and objects.
-fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32) -> Result<Value, JsonError> {
-    if depth == MAX_DEPTH && matches!(peek, Peek::Array | Peek::Object) {
-        return Err(JsonError::Depth);
+fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32, reading: Reading) -> Result<Value, JsonError> {
+    if depth == reading.depth && matches!(peek, Peek::Array | Peek::Object) {
+        return Err(JsonError::Depth { limit: reading.depth });
     }
     Ok(match peek {
         Peek::Null => {
@@ -67,7 +126,7 @@ fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32) -> Result<Value, JsonEr
             let mut items = Vec::new();
             let mut next = reader.known_array().map_err(syntax)?;
             while let Some(peek) = next {
-                items.push(value(reader, peek, depth + 1)?);
+                items.push(value(reader, peek, depth + 1, reading)?);
                 next = reader.array_step().map_err(syntax)?;
             }
             Value::list(items)
@@ -77,21 +136,23 @@ fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32) -> Result<Value, JsonEr
             let mut key: Option<Arc<str>> = reader.known_object().map_err(syntax)?.map(Arc::from);
             while let Some(name) = key {
                 let peek = reader.peek().map_err(syntax)?;
-                entries.push((name, value(reader, peek, depth + 1)?));
+                entries.push((name, value(reader, peek, depth + 1, reading)?));
                 key = reader.next_key().map_err(syntax)?.map(Arc::from);
             }
             Value::object(entries)
         }
-        _ => number(reader)?,
+        _ => number(reader, reading.numbers)?,
     })
 }
 
-fn number(reader: &mut Jiter<'_>) -> Result<Value, JsonError> {
+fn number(reader: &mut Jiter<'_>, numbers: Numbers) -> Result<Value, JsonError> {
     let at = reader.current_index();
     let not_a_number = |what: &str| JsonError::Syntax { what: what.to_owned(), at };
     let digits = reader.next_number_bytes().map_err(syntax)?;
     let text = std::str::from_utf8(digits).map_err(|_| not_a_number("invalid number"))?;
     match text.parse::<Num>() {
+        Err(NumError::Range) if numbers == Numbers::AsWrittenAnySize => Ok(Value::Huge(Arc::from(text))),
+        Ok(_) if numbers != Numbers::Exact => Ok(Value::Huge(Arc::from(text))),
         Ok(n) => Ok(Value::Number(n)),
         Err(NumError::Digits) => Ok(Value::Huge(Arc::from(text))),
         Err(NumError::Range) => Err(JsonError::NumberRange),
@@ -276,7 +337,7 @@ mod tests {
             }
         }
         let bottomless = "[".repeat(1_000_000);
-        assert_eq!(parse(bottomless.as_bytes()), Err(JsonError::Depth));
+        assert_eq!(parse(bottomless.as_bytes()), Err(JsonError::Depth { limit: MAX_DEPTH }));
     }
 
     /// JSON in every spelling, of which most is valid.

@@ -1,0 +1,22 @@
+//! Who is told about an action downstream. Only what asks for somebody's attention is sent on.
+
+use super::{Action, Calibration};
+
+/// Who is told what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notices {
+    /// The action for a governance core; it is told to restrict only by a calibrated pack.
+    pub core: Option<Action>,
+    /// Whether a reputation sentinel marks the session. It takes any significant signal.
+    pub sentinel: bool,
+}
+
+/// The notices for a recommended action.
+pub fn notify(action: Action, calibration: Calibration) -> Notices {
+    let core = match (action, calibration) {
+        (Action::LogOnly, _) => None,
+        (Action::RestrictedMode, Calibration::Uncalibrated) => Some(Action::ElevatedReview),
+        (action, _) => Some(action),
+    };
+    Notices { core, sentinel: action != Action::LogOnly }
+}

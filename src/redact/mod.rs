@@ -1,0 +1,3 @@
+//! Redaction: what may leave a call, and the type that proves it.
+mod redacted;
+pub use redacted::Redacted;
