@@ -15,6 +15,7 @@
 
 mod better;
 mod parity;
+mod redaction;
 mod row;
 mod scoring;
 mod sessions;
@@ -34,6 +35,7 @@ fn check_of(name: &str) -> Option<Check> {
         "isolation" => scoring::isolation,
         "residual" => scoring::residual,
         "stats" => scoring::stats,
+        "redact" => redaction::redact,
         "sessions" => sessions::sessions,
         "report" => sessions::report,
         "report_escape" => sessions::report_escape,

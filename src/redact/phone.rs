@@ -1,0 +1,342 @@
+//! Telephone numbers: international and national forms, with the words around them as evidence.
+//!
+//! A number after "+" is one. Otherwise the shape must be that of a number, and the nearest telling
+//! word before it decides: "call" speaks for it, "order" against it.
+
+use std::ops::Range;
+
+use super::normal::Normal;
+
+/// Fewest and most digits of a number.
+const DIGITS: Range<usize> = 7..16;
+/// How far back telling words are looked for, in units.
+const REACH: usize = 40;
+/// How many words back.
+const WORDS: usize = 4;
+/// Most white space and dashes between two groups.
+const GAP: usize = 3;
+
+/// Words that tell numbers from lookalikes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhoneWords {
+    /// They announce a telephone number.
+    pub cues: Vec<String>,
+    /// They announce another number.
+    pub others: Vec<String>,
+    /// They announce another number unless a cue stands before them.
+    pub weak_others: Vec<String>,
+    /// After the number, they say that it was a quantity.
+    pub units: Vec<String>,
+}
+
+impl PhoneWords {
+    /// A list for English text.
+    pub fn english() -> PhoneWords {
+        let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
+        PhoneWords {
+            cues: words(
+                "phone telephone tel call calls called calling dial dialed mobile cell cellphone whatsapp signal sms \
+                 text fax hotline reach ring ph telefon handy contact",
+            ),
+            others: words(
+                "order ticket invoice id ids epoch version build lot sku part isbn issn account acct no nr imei meid \
+                 millis ms parcel tracking total amount sum sha digest hash color colour timestamp ts range trace req \
+                 request ref reference case serial batch model item code pid uid card commit rev revision release \
+                 patch doc document page lat lon lng latitude longitude coordinates port zip iban bic uuid guid",
+            ),
+            weak_others: words("at"),
+            units: words("units pieces pcs items bytes tokens ms usd eur"),
+        }
+    }
+}
+
+/// What the words before a number say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hint {
+    Phone,
+    Other,
+    Nothing,
+}
+
+/// A run of digits and what may stand between them.
+struct Candidate {
+    span: Range<usize>,
+    groups: Vec<(String, char)>,
+    plus: bool,
+    parenthesis: bool,
+}
+
+/// Finds numbers; ranges of units, ascending. `key` is the name under which the text stands, if any:
+/// it counts as the word before.
+pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
+    let mut i = 0;
+    while i < text.len() {
+        if !starts_number(text, i) {
+            i += 1;
+            continue;
+        }
+        if let Some(end) = vanity_end(text, i) {
+            if hint(text, i, key, words) != Hint::Other {
+                found.push(i..end);
+            }
+            i = end;
+            continue;
+        }
+        let candidate = candidate(text, i);
+        let end = candidate.span.end.max(i + 1);
+        if is_phone(text, &candidate, key, words) {
+            let end = extension_end(text, end);
+            found.push(candidate.span.start..end);
+            i = end;
+        } else {
+            i = end;
+        }
+    }
+}
+
+fn is_digit(c: char) -> bool {
+    use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+    c.is_ascii_digit() || (!c.is_ascii() && c.general_category() == GeneralCategory::DecimalNumber)
+}
+
+fn is_dash(c: char) -> bool {
+    matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}')
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() && !matches!(c, '\n' | '\r')
+}
+
+fn digit_at(text: &Normal, i: usize) -> bool {
+    text.at(i).is_some_and(is_digit)
+}
+
+/// A digit, `+` before a digit, or `(` before a digit or a plus... at the start of a run.
+fn starts_number(text: &Normal, i: usize) -> bool {
+    match text.at(i) {
+        Some('+') => digit_at(text, i + 1) || (text.at(i + 1) == Some('(') && digit_at(text, i + 2)),
+        Some('(') => {
+            let close = (i + 1..i + 7).find(|k| !digit_at(text, *k));
+            close.is_some_and(|k| k > i + 1 && text.at(k) == Some(')'))
+        }
+        Some(c) => is_digit(c),
+        None => false,
+    }
+}
+
+/// What may stand right before a number. Letters may if they are a telling word.
+fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
+    match text.before(start) {
+        None => true,
+        Some(c) if c.is_alphabetic() => {
+            let mut from = start;
+            while from > 0 && start - from < REACH && text.before(from).is_some_and(char::is_alphabetic) {
+                from -= 1;
+            }
+            words.cues.contains(&text.text(from..start).to_lowercase())
+        }
+        Some(c) => {
+            !(is_digit(c) || is_dash(c) || matches!(c, '.' | '/' | '#' | '$' | '_' | '@' | '+' | '€' | '£' | ','))
+        }
+    }
+}
+
+fn candidate(text: &Normal, start: usize) -> Candidate {
+    let mut c = Candidate { span: start..start, groups: Vec::new(), plus: false, parenthesis: false };
+    let mut at = start;
+    if text.at(at) == Some('+') {
+        c.plus = true;
+        at += 1;
+    }
+    let mut separator = ' ';
+    loop {
+        let open = text.at(at) == Some('(');
+        let from = at + usize::from(open);
+        let mut end = from;
+        while digit_at(text, end) {
+            end += 1;
+        }
+        if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
+            break;
+        }
+        c.groups.push((text.text(from..end), separator));
+        c.parenthesis |= open;
+        at = end + usize::from(open);
+        c.span.end = at;
+        let mut next = at;
+        separator = if open { ')' } else { ' ' };
+        let mut gap = 0;
+        while let Some(between) = text.at(next) {
+            let joins = is_blank(between) || is_dash(between) || (matches!(between, '.' | '/') && gap == 0);
+            if !joins || gap == GAP {
+                break;
+            }
+            if !is_blank(between) {
+                separator = if is_dash(between) { '-' } else { between };
+            }
+            next += 1;
+            gap += 1;
+        }
+        // After a dot or a slash the next group follows at once.
+        let apart = matches!(separator, '.' | '/') && gap > 1;
+        let opens = text.at(next) == Some('(') && starts_number(text, next);
+        if apart || !(digit_at(text, next) || opens) || (gap == 0 && !opens && separator != ')') {
+            break;
+        }
+        at = next;
+    }
+    c
+}
+
+fn is_phone(text: &Normal, c: &Candidate, key: Option<&str>, words: &PhoneWords) -> bool {
+    let sizes: Vec<usize> = c.groups.iter().map(|(g, _)| g.chars().count()).collect();
+    let digits: usize = sizes.iter().sum();
+    let glued = text.at(c.span.end).is_some_and(|c| c.is_alphanumeric() || c == '_')
+        && !(text.at(c.span.end).is_some_and(|c| matches!(c, 'x' | 'X')) && digit_at(text, c.span.end + 1));
+    if !DIGITS.contains(&digits) || glued || is_date(&sizes, c) || is_address(c) {
+        return false;
+    }
+    // A plus is evidence enough, wherever it stands.
+    if c.plus {
+        return !text
+            .before(c.span.start)
+            .is_some_and(|p| p.is_alphanumeric() && !stands_free(text, c.span.start, words));
+    }
+    if !stands_free(text, c.span.start, words) {
+        return false;
+    }
+    let first = |d: char| c.groups.first().is_some_and(|(g, _)| g.starts_with(d));
+    let one = sizes.first() == Some(&1) && first('1');
+    let north_american = match sizes.as_slice() {
+        [3, 3, 4] | [10] => true,
+        [1, 3, 3, 4] => one,
+        [11] => first('1'),
+        [6, 4] | [3, 7] => c.groups.len() == 2,
+        [1, 10] => one,
+        _ => false,
+    };
+    let exit_prefix = c.groups.first().is_some_and(|(g, _)| g.starts_with("00")) && digits >= 10;
+    let trunk = first('0') && c.groups.len() > 1 && (9..=11).contains(&digits);
+    let area = c.parenthesis && digits >= 9;
+    let shaped = north_american || (exit_prefix && c.groups.len() > 1) || trunk || area;
+    match hint(text, c.span.start, key, words) {
+        Hint::Phone => true,
+        Hint::Other => false,
+        Hint::Nothing => shaped && !is_quantity(text, c.span.end, words),
+    }
+}
+
+/// `2026-01-15` and the like.
+fn is_date(sizes: &[usize], c: &Candidate) -> bool {
+    let same = |s: char| c.groups.iter().skip(1).all(|(_, sep)| *sep == s);
+    matches!(sizes, [4, 2, 2] | [2, 2, 4]) && (same('-') || same('/') || same('.'))
+}
+
+/// Four dotted numbers up to 255.
+fn is_address(c: &Candidate) -> bool {
+    c.groups.len() == 4
+        && c.groups.iter().skip(1).all(|(_, sep)| *sep == '.')
+        && c.groups.iter().all(|(g, _)| g.parse::<u8>().is_ok())
+}
+
+fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {
+    let mut at = end;
+    while text.at(at).is_some_and(is_blank) {
+        at += 1;
+    }
+    let mut stop = at;
+    while stop < at + REACH && text.at(stop).is_some_and(char::is_alphabetic) {
+        stop += 1;
+    }
+    words.units.contains(&text.text(at..stop).to_lowercase())
+}
+
+/// What the nearest telling word before a number says.
+fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> Hint {
+    let least = start.saturating_sub(REACH);
+    let mut weak = false;
+    let mut at = start;
+    for _ in 0..WORDS {
+        while at > least
+            && text.before(at).is_some_and(|c| !c.is_alphanumeric() && !matches!(c, '[' | ']' | '\n' | ',' | ';'))
+        {
+            at -= 1;
+        }
+        let mut from = at;
+        while from > least && text.before(from).is_some_and(char::is_alphabetic) {
+            from -= 1;
+        }
+        if from == at {
+            // A digit, a clause's end, a placeholder or the start.
+            break;
+        }
+        let word = text.text(from..at).to_lowercase();
+        if words.cues.contains(&word) {
+            return Hint::Phone;
+        }
+        if words.others.contains(&word) {
+            return Hint::Other;
+        }
+        weak |= words.weak_others.contains(&word);
+        at = from;
+    }
+    if weak {
+        return Hint::Other;
+    }
+    let Some(key) = key else { return Hint::Nothing };
+    let parts = || key.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+    if parts().any(|p| words.cues.contains(&p)) {
+        Hint::Phone
+    } else if parts().any(|p| words.others.contains(&p)) {
+        Hint::Other
+    } else {
+        Hint::Nothing
+    }
+}
+
+/// An extension after a number: ` x89`, ` ext. 89`, ` extension 89`.
+fn extension_end(text: &Normal, end: usize) -> usize {
+    let mut at = end;
+    while at < end + GAP && text.at(at).is_some_and(|c| is_blank(c) || c == ',') {
+        at += 1;
+    }
+    let Some(word) = ["extension", "ext.", "ext", "x", "#"].into_iter().find(|w| text.spells(at, w)) else {
+        return end;
+    };
+    let mut from = at + word.chars().count();
+    while from < at + word.len() + 2 && text.at(from).is_some_and(|c| is_blank(c) || matches!(c, ':' | '.')) {
+        from += 1;
+    }
+    let mut stop = from;
+    while stop < from + 6 && digit_at(text, stop) {
+        stop += 1;
+    }
+    let glued = text.at(stop).is_some_and(char::is_alphanumeric);
+    if stop == from || glued { end } else { stop }
+}
+
+/// The end of a number spelled with letters, `1-800-FLOWERS`.
+fn vanity_end(text: &Normal, start: usize) -> Option<usize> {
+    if text.before(start).is_some_and(|c| c.is_alphanumeric() || is_dash(c) || c == '.') {
+        return None;
+    }
+    let mut at = start + usize::from(text.at(start) == Some('+'));
+    if text.at(at) == Some('1') && text.at(at + 1).is_some_and(|c| is_dash(c) || matches!(c, ' ' | '.')) {
+        at += 2;
+    }
+    let free = text.at(at) == Some('8') && digit_at(text, at + 1) && digit_at(text, at + 2);
+    if !free || !text.at(at + 3).is_some_and(|c| is_dash(c) || matches!(c, ' ' | '.')) {
+        return None;
+    }
+    let from = at + 4;
+    let mut end = from;
+    while end < from + 10 && text.at(end).is_some_and(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || is_dash(c)) {
+        end += 1;
+    }
+    while end > from && text.before(end).is_some_and(is_dash) {
+        end -= 1;
+    }
+    let letters = (from..end).filter(|i| text.at(*i).is_some_and(|c| c.is_ascii_uppercase())).count();
+    let glued = text.at(end).is_some_and(char::is_alphanumeric);
+    (letters >= 4 && !glued).then_some(end)
+}

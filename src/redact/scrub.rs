@@ -1,0 +1,248 @@
+//! Cuts out of texts and payloads what must not leave.
+//!
+//! Parsed values are redacted, never JSON text; names of fields too; JSON inside strings is read,
+//! redacted and written again. The result is scanned once more, and where something still shows, a
+//! tombstone takes its place. All of it is linear in the length of the text.
+
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
+
+use super::{
+    Detector, FieldRule, Mode, Redacted, Rules,
+    normal::Normal,
+    rules::{FREE_TEXT, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD},
+    shapes::Shapes,
+};
+use crate::model::{Value, json};
+use crate::redact::{email, phone};
+
+/// How often a text is scanned before it is given up.
+const PASSES: usize = 3;
+
+/// Compiled redaction rules.
+#[derive(Debug)]
+pub struct Redactor {
+    rules: Rules,
+    shapes: Shapes,
+    key: [u8; 32],
+}
+
+/// Redaction rules that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// A built-in shape did not compile.
+    #[error("a redaction pattern does not compile: {0}")]
+    Pattern(#[from] regex::Error),
+    /// Texts of no length are allowed.
+    #[error("redaction.max_bytes must be at least 1")]
+    Length,
+}
+
+impl Redactor {
+    /// Compiles rules. `key` makes hashes: equal values hash alike under the same key only.
+    pub fn new(rules: Rules, key: [u8; 32]) -> Result<Redactor, RulesError> {
+        if rules.max_bytes == 0 {
+            return Err(RulesError::Length);
+        }
+        Ok(Redactor { rules, shapes: Shapes::new()?, key })
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// A text with what detectors find cut out.
+    pub fn text(&self, text: &str) -> Redacted<String> {
+        Redacted::new(self.scrub(text, None, 0))
+    }
+
+    /// Any value, with every text and every name in it scrubbed. Nothing in it is closed.
+    pub fn value(&self, value: &Value) -> Redacted<Value> {
+        Redacted::new(self.deep(value, None, 0))
+    }
+
+    /// A payload by the field rules: plain, scrubbed and hashed fields, all others closed. What is
+    /// no object is scrubbed as a whole.
+    pub fn payload(&self, value: &Value) -> Redacted<Value> {
+        let Some(object) = value.as_object() else {
+            return Redacted::new(match self.rules.mode {
+                Mode::Text => self.deep(value, None, 0),
+                Mode::Categorical | Mode::Hashed => Value::string(TOMBSTONE),
+            });
+        };
+        let mut names = BTreeSet::new();
+        let entries: Vec<(Arc<str>, Value)> =
+            object.iter().map(|(name, value)| (self.name(name, &mut names), self.field(name, value))).collect();
+        Redacted::new(Value::object(entries))
+    }
+
+    /// A keyed hash of a text, as a placeholder that no detector mistakes for anything.
+    pub fn hash(&self, text: &str) -> Redacted<String> {
+        Redacted::new(self.hashed(text))
+    }
+
+    /// What takes the place of a value that could not be redacted.
+    pub fn tombstone() -> Redacted<Value> {
+        Redacted::new(Value::string(TOMBSTONE))
+    }
+
+    fn field(&self, name: &str, value: &Value) -> Value {
+        let Some(rule) = self.rules.fields.get(name) else {
+            return Value::string(UNKNOWN_FIELD);
+        };
+        match (self.rules.mode, rule) {
+            (_, FieldRule::Hash) => Value::string(&self.hashed(&json_text(value))),
+            (Mode::Text, FieldRule::Plain) => self.deep(value, Some(name), 0),
+            (Mode::Text, FieldRule::Scrub) => match value {
+                Value::String(s) => Value::string(&self.scrub(s, Some(name), 0)),
+                other => Value::string(&self.deep(other, Some(name), 0).to_string()),
+            },
+            (mode, rule) => match value {
+                Value::Bool(_) | Value::Null => value.clone(),
+                Value::String(s) if *rule == FieldRule::Plain && self.is_closed_word(name, s) => value.clone(),
+                other if mode == Mode::Hashed => Value::string(&self.hashed(&json_text(other))),
+                _ => Value::string(FREE_TEXT),
+            },
+        }
+    }
+
+    fn is_closed_word(&self, name: &str, word: &str) -> bool {
+        self.rules.closed_words.get(name).is_some_and(|words| words.iter().any(|w| w == word))
+    }
+
+    /// Letters only: digits could look like a number.
+    fn hashed(&self, text: &str) -> String {
+        let hash = blake3::keyed_hash(&self.key, text.as_bytes());
+        let nibbles = hash.as_bytes().iter().take(10).flat_map(|b| [b >> 4, b & 15]);
+        let letters: String = nibbles.map(|n| char::from(b'a' + n)).collect();
+        format!("[HASH:{letters}]")
+    }
+
+    /// A field's name, scrubbed. Names that become alike are numbered, so that no field is lost.
+    fn name(&self, name: &str, taken: &mut BTreeSet<String>) -> Arc<str> {
+        let scrubbed = self.scrub(name, None, 0);
+        let mut unique = scrubbed.clone();
+        let mut number = 1;
+        while !taken.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{scrubbed} ({number})");
+        }
+        Arc::from(unique)
+    }
+
+    fn deep(&self, value: &Value, key: Option<&str>, embedded: u32) -> Value {
+        match value {
+            Value::Null | Value::Bool(_) => value.clone(),
+            Value::Number(_) | Value::Huge(_) => {
+                let text = value.to_string();
+                let scrubbed = self.scrub(&text, key, embedded);
+                if scrubbed == text { value.clone() } else { Value::string(&scrubbed) }
+            }
+            Value::String(s) => Value::string(&self.scrub(s, key, embedded)),
+            Value::List(items) => Value::list(items.iter().map(|v| self.deep(v, key, embedded)).collect()),
+            Value::Object(o) => {
+                let mut names = BTreeSet::new();
+                let entry = |(k, v): (&Arc<str>, &Value)| (self.name(k, &mut names), self.deep(v, Some(k), embedded));
+                Value::object(o.iter().map(entry).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn scrub(&self, text: &str, key: Option<&str>, embedded: u32) -> String {
+        let (text, cut) = match text
+            .char_indices()
+            .map(|(i, c)| i + c.len_utf8())
+            .take_while(|e| *e <= self.rules.max_bytes)
+            .last()
+        {
+            Some(end) if end < text.len() => (text.get(..end).unwrap_or_default(), true),
+            None if !text.is_empty() => ("", true),
+            _ => (text, false),
+        };
+        let mut out = match self.embedded(text, key, embedded) {
+            Some(redacted) => redacted,
+            None => self.cut(text, key).unwrap_or_else(|| text.to_owned()),
+        };
+        // Cutting brings texts together that stood apart: scan the result as well.
+        for _ in 0..PASSES {
+            match self.cut(&out, key) {
+                Some(again) => out = again,
+                None => {
+                    if cut {
+                        out.push_str(TOO_LONG);
+                    }
+                    return out;
+                }
+            }
+        }
+        TOMBSTONE.to_owned()
+    }
+
+    /// A text that is a JSON object or list, redacted by its values.
+    fn embedded(&self, text: &str, key: Option<&str>, embedded: u32) -> Option<String> {
+        let trimmed = text.trim();
+        let framed = (trimmed.starts_with('{') && trimmed.ends_with('}'))
+            || (trimmed.starts_with('[') && trimmed.ends_with(']') && !trimmed.starts_with("[REDACTED:"));
+        if !framed {
+            return None;
+        }
+        let reading = json::Reading { depth: json::MAX_DEPTH, numbers: json::Numbers::AsWrittenAnySize };
+        let value = json::parse_with(trimmed.as_bytes(), reading).ok()?;
+        if embedded >= self.rules.max_embedding {
+            return Some(TOMBSTONE.to_owned());
+        }
+        let redacted = self.deep(&value, key, embedded + 1);
+        // Untouched JSON keeps its spelling.
+        Some(if redacted == value { text.to_owned() } else { redacted.to_string() })
+    }
+
+    /// The text without what detectors find; none if they find nothing.
+    fn cut(&self, text: &str, key: Option<&str>) -> Option<String> {
+        let mut found = self.find(text, key);
+        if found.is_empty() {
+            return None;
+        }
+        let rank = |d: Detector| Detector::ALL.iter().position(|x| *x == d);
+        found.sort_by(|(a, da), (b, db)| (a.start, b.end, rank(*da)).cmp(&(b.start, a.end, rank(*db))));
+        let mut merged: Vec<(Range<usize>, Detector)> = Vec::new();
+        for (range, detector) in found {
+            match merged.last_mut() {
+                Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push((range, detector)),
+            }
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for (range, detector) in merged {
+            out.push_str(text.get(at..range.start).unwrap_or_default());
+            out.push_str(detector.placeholder());
+            at = range.end;
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        Some(out)
+    }
+
+    fn find(&self, text: &str, key: Option<&str>) -> Vec<(Range<usize>, Detector)> {
+        let mut found = Vec::new();
+        let has = |d: Detector| self.rules.detectors.contains(&d);
+        let normal = (has(Detector::Email) || has(Detector::Phone)).then(|| Normal::of(text));
+        for detector in &self.rules.detectors {
+            let mut spans = Vec::new();
+            match (detector, &normal) {
+                (Detector::Email, Some(normal)) => email::find(normal, &self.rules.email, &mut spans),
+                (Detector::Phone, Some(normal)) => phone::find(normal, key, &self.rules.phone, &mut spans),
+                (other, _) => self.shapes.find(*other, text, &mut found),
+            }
+            let source = |span: Range<usize>| normal.as_ref().and_then(|n| n.source(span));
+            found.extend(spans.into_iter().filter_map(source).map(|range| (range, *detector)));
+        }
+        found
+    }
+}
+
+fn json_text(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.to_string(),
+        other => other.to_string(),
+    }
+}
