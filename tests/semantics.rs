@@ -1,0 +1,101 @@
+//! Rules in one plain sentence each, with small traces and the verdicts that they must have.
+//!
+//! The folder named by `PROBITY_SEMANTICS` (default `tests/data/semantics`) holds `cases.jsonl`; the
+//! policy of a row stands in the project, at `tests/data/semantics/policies/ID.policy`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod judges;
+mod naive;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use judges::{Judge, data_folder, keywords, lines};
+use naive::Program;
+use probity::{
+    ingest::Messages,
+    model::{Turn, Value, json},
+};
+
+const POLICIES: &str = "tests/data/semantics/policies";
+
+/// Makes a judge of one policy file.
+type Ready = fn(&Path) -> Box<dyn Judge>;
+
+fn naive_judge(policy: &Path) -> Box<dyn Judge> {
+    let text = fs::read_to_string(policy).unwrap();
+    let mut program = Program::read(&[(policy.display().to_string(), text)]);
+    program.mentions = keywords(&Path::new(POLICIES).join("keywords.yaml"));
+    Box::new(program)
+}
+
+fn policy_of(id: &str) -> PathBuf {
+    Path::new(POLICIES).join(format!("{id}.policy"))
+}
+
+fn turns(trace: &Value, key: &str) -> BTreeSet<Turn> {
+    let list = trace.get(key).and_then(Value::as_list).unwrap_or_else(|| panic!("{key} is no list"));
+    list.iter()
+        .map(|turn| match turn {
+            Value::Number(n) => Turn::try_from(n.as_whole().unwrap()).unwrap(),
+            other => panic!("{other} is no turn"),
+        })
+        .collect()
+}
+
+fn text<'v>(row: &'v Value, key: &str) -> &'v str {
+    row.get(key).and_then(Value::as_str).unwrap_or_else(|| panic!("{key} is no string"))
+}
+
+/// Runs every trace of every row and lists what differs.
+fn compare(ready: Ready) {
+    let folder = data_folder("PROBITY_SEMANTICS", "tests/data/semantics");
+    let (mut rows, mut traces, mut wrong) = (0, 0, Vec::new());
+    for line in lines(&folder.join("cases.jsonl")) {
+        let row = json::parse(line.as_bytes()).unwrap();
+        let id = text(&row, "id");
+        if !policy_of(id).exists() {
+            println!("skipped {id}");
+            continue;
+        }
+        rows += 1;
+        let judge = ready(&policy_of(id));
+        for trace in row.get("traces").and_then(Value::as_list).unwrap() {
+            traces += 1;
+            let messages = trace.get("messages").and_then(Value::as_list).unwrap();
+            let found = judge.judge(&Messages::List(Arc::from(messages)));
+            let hits: BTreeSet<Turn> =
+                found.hits.iter().map(|h| h.turn).chain(found.signals.iter().map(|(turn, _)| *turn)).collect();
+            let open: BTreeSet<Turn> = turns(trace, "undecided").union(&turns(trace, "malformed")).copied().collect();
+            if hits != turns(trace, "hits") || found.open != open {
+                wrong.push(format!(
+                    "{} {}: hits {hits:?}, expected {:?}; undecided or malformed {:?}, expected {open:?}",
+                    text(trace, "episode_id"),
+                    text(trace, "name"),
+                    turns(trace, "hits"),
+                    found.open,
+                ));
+            }
+        }
+    }
+    println!("cases.jsonl: {rows} rows, {traces} traces compared");
+    assert!(rows > 0, "no row was compared");
+    assert!(wrong.is_empty(), "{} of {traces} traces differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn semantics_of_the_naive_interpreter() {
+    compare(naive_judge);
+}
