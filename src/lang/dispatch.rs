@@ -151,7 +151,8 @@ impl Dispatch {
             targets.add(*target);
         }
         // Patterns and rules about every tool were put together: bring them into the order of the files.
-        for list in [&mut targets.policies, &mut targets.facts, &mut targets.forgets, &mut targets.cells, &mut targets.openings]
+        for list in
+            [&mut targets.policies, &mut targets.facts, &mut targets.forgets, &mut targets.cells, &mut targets.openings]
         {
             list.sort_unstable();
             list.dedup();

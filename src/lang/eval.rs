@@ -50,7 +50,18 @@ struct Candidate {
 
 impl<'p, 's> Eval<'p, 's> {
     pub(super) fn new(program: &'p Program, state: &'s mut State, this: &'s Arc<Event>, limit: u64) -> Eval<'p, 's> {
-        Eval { program, state, this, it: None, slots: Vec::new(), lets: &[], memo: Vec::new(), steps: 0, limit, record: None }
+        Eval {
+            program,
+            state,
+            this,
+            it: None,
+            slots: Vec::new(),
+            lets: &[],
+            memo: Vec::new(),
+            steps: 0,
+            limit,
+            record: None,
+        }
     }
 
     /// Prepares for the variables of a policy.

@@ -53,7 +53,9 @@ impl<'p> Eval<'p, '_> {
                 self.steps += steps;
                 answer
             }
-            Plan::LookBack { since, late_element } => self.look_back(cell, ask, &asked, since.as_ref(), *late_element, own, at),
+            Plan::LookBack { since, late_element } => {
+                self.look_back(cell, ask, &asked, since.as_ref(), *late_element, own, at)
+            }
         }
     }
 
@@ -216,9 +218,10 @@ fn beyond_look_back(op: HistoryOp, found: Val, at: Span) -> Val {
         (HistoryOp::Once, Val::Known(_)) if found.as_tri(at) == Tri::True => found,
         (HistoryOp::Last | HistoryOp::Previous, Val::Known(_)) => found,
         (HistoryOp::Count | HistoryOp::Distinct, Val::Range(low, ..)) => Val::Range(*low, i64::MAX, budget),
-        (HistoryOp::Count | HistoryOp::Distinct, Val::Known(super::val::Datum::Json(crate::model::Value::Number(n)))) => {
-            Val::Range(n.as_whole().unwrap_or(0), i64::MAX, budget)
-        }
+        (
+            HistoryOp::Count | HistoryOp::Distinct,
+            Val::Known(super::val::Datum::Json(crate::model::Value::Number(n))),
+        ) => Val::Range(n.as_whole().unwrap_or(0), i64::MAX, budget),
         _ => Val::Unknown(budget),
     }
 }

@@ -87,7 +87,12 @@ fn ordered(left: &Val, right: &Val, at: Span, test: fn(Ordering) -> bool) -> Tri
         _ => match (bounds(left), bounds(right)) {
             (Some((a_low, a_high)), Some((b_low, b_high))) => {
                 // The two ends of a range decide, if they agree.
-                let ends = [test(a_low.cmp(&b_high)), test(a_high.cmp(&b_low)), test(a_low.cmp(&b_low)), test(a_high.cmp(&b_high))];
+                let ends = [
+                    test(a_low.cmp(&b_high)),
+                    test(a_high.cmp(&b_low)),
+                    test(a_low.cmp(&b_low)),
+                    test(a_high.cmp(&b_high)),
+                ];
                 match ends {
                     [true, true, true, true] => Tri::True,
                     [false, false, false, false] => Tri::False,
@@ -188,7 +193,7 @@ fn arithmetic(op: BinaryOp, left: &Val, right: &Val, at: Span) -> Val {
             BinaryOp::Div => number(a.div(*b)),
             BinaryOp::Mod => duration(a.rem(*b)),
             BinaryOp::Mul => Val::Unknown(right.why(at, "number")),
-        _ => inexact,
+            _ => inexact,
         },
         (Val::Known(Duration(a)), Val::Known(Json(Value::Number(b)))) if op == BinaryOp::Mul => duration(a.mul(*b)),
         (Val::Known(Json(Value::Number(b))), Val::Known(Duration(a))) if op == BinaryOp::Mul => duration(a.mul(*b)),
@@ -208,15 +213,19 @@ fn range_arithmetic(op: BinaryOp, left: &Val, right: &Val, at: Span) -> Val {
     match (ends(left), ends(right), op) {
         (Some((a, b)), Some((c, d)), BinaryOp::Add | BinaryOp::Sub) => {
             let why = range_why(left).or(range_why(right)).unwrap_or(Why::new(WhyKind::Candidate, at));
-            let (low, high) =
-                if op == BinaryOp::Add { (a.checked_add(c), b.checked_add(d)) } else { (a.checked_sub(d), b.checked_sub(c)) };
+            let (low, high) = if op == BinaryOp::Add {
+                (a.checked_add(c), b.checked_add(d))
+            } else {
+                (a.checked_sub(d), b.checked_sub(c))
+            };
             match (low, high) {
                 (Some(low), Some(high)) => Val::Range(low, high, why),
                 _ => Val::unknown(WhyKind::Number, at),
             }
         }
         _ => {
-            let left_fits = matches!(left, Val::Known(Datum::Json(Value::Number(_)) | Datum::Time(_) | Datum::Duration(_)));
+            let left_fits =
+                matches!(left, Val::Known(Datum::Json(Value::Number(_)) | Datum::Time(_) | Datum::Duration(_)));
             Val::Unknown(number_why(if left_fits { right } else { left }, at))
         }
     }
@@ -228,7 +237,11 @@ pub fn as_set(v: &Val, at: Span) -> Result<(Arc<BTreeSet<Value>>, Option<Why>), 
         Val::Known(Datum::Set(items, open)) => Ok((items.clone(), *open)),
         Val::Known(Datum::Json(Value::List(items))) => {
             let exact = items.iter().all(Value::is_exact);
-            if exact { Ok((Arc::new(items.iter().cloned().collect()), None)) } else { Err(Why::new(WhyKind::Number, at)) }
+            if exact {
+                Ok((Arc::new(items.iter().cloned().collect()), None))
+            } else {
+                Err(Why::new(WhyKind::Number, at))
+            }
         }
         Val::Known(Datum::Partial(items)) => {
             let unknown = items.iter().find_map(|item| item.as_key(at).err());
@@ -312,10 +325,12 @@ pub fn field(v: &Val, name: &str, at: Span) -> Val {
 /// `x[i]` on a list (from 0) or an object.
 pub fn index(v: &Val, key: &Val, at: Span) -> Val {
     match (v, key) {
-        (Val::Known(Datum::Json(Value::Object(o))), Val::Known(Datum::Json(Value::String(name)))) => match o.get(name) {
-            Some(value) => Val::json(value.clone()),
-            None => Val::unknown(WhyKind::Missing, at),
-        },
+        (Val::Known(Datum::Json(Value::Object(o))), Val::Known(Datum::Json(Value::String(name)))) => {
+            match o.get(name) {
+                Some(value) => Val::json(value.clone()),
+                None => Val::unknown(WhyKind::Missing, at),
+            }
+        }
         (Val::Known(Datum::Json(Value::List(_)) | Datum::Partial(_)), Val::Known(Datum::Json(Value::Number(n)))) => {
             let at_index = n.as_whole().and_then(|i| usize::try_from(i).ok());
             let element = match (v, at_index) {

@@ -109,9 +109,9 @@ fn next_item(text: &str, from: usize) -> usize {
             Some(line_end) => at += line_end + 1,
         }
         let rest = text.get(at..).unwrap_or_default();
-        let begins = ITEM_WORDS.iter().any(|word| {
-            rest.strip_prefix(word).is_some_and(|after| after.starts_with(|c: char| c.is_whitespace()))
-        });
+        let begins = ITEM_WORDS
+            .iter()
+            .any(|word| rest.strip_prefix(word).is_some_and(|after| after.starts_with(|c: char| c.is_whitespace())));
         if begins {
             return at;
         }
@@ -230,7 +230,8 @@ impl Reader {
                     .rest()
                     .map(|row| {
                         let mut parts = self.parts(row);
-                        let key = parts.next(Rule::table_key)?.into_inner().map(|c| self.constant(c)).collect::<Read<_>>()?;
+                        let key =
+                            parts.next(Rule::table_key)?.into_inner().map(|c| self.constant(c)).collect::<Read<_>>()?;
                         Ok((key, self.constant(parts.next(Rule::constant)?)?))
                     })
                     .collect::<Read<_>>()?;
@@ -428,7 +429,8 @@ impl Reader {
     /// `a OP b OP c` as one flat node; a single operand is itself.
     fn chain(&self, pair: Pair<'_, Rule>, operand: Rule, join: fn(Vec<Expr>) -> ExprKind) -> Read<Expr> {
         let span = self.span(&pair);
-        let mut operands = self.parts(pair)
+        let mut operands = self
+            .parts(pair)
             .rest()
             .map(|p| match operand {
                 Rule::and_expr => self.chain(p, Rule::not_expr, ExprKind::And),

@@ -89,11 +89,26 @@ struct Aggregate {
 enum Detail {
     Count,
     /// The earliest or latest certain event, and the place of such an unknown one.
-    Chosen { first: bool, event: Option<Arc<Event>>, unknown: Option<Seq> },
-    Sum { sum: ExactSum, valueless: u64 },
+    Chosen {
+        first: bool,
+        event: Option<Arc<Event>>,
+        unknown: Option<Seq>,
+    },
+    Sum {
+        sum: ExactSum,
+        valueless: u64,
+    },
     /// How often each value came, certain and unknown matches apart.
-    Distinct { values: HashMap<Value, (u64, u64)>, certain_values: u64, certain_valueless: u64, unknown_valueless: u64 },
-    Extreme { wanted: Ordering, best: Option<Val> },
+    Distinct {
+        values: HashMap<Value, (u64, u64)>,
+        certain_values: u64,
+        certain_valueless: u64,
+        unknown_valueless: u64,
+    },
+    Extreme {
+        wanted: Ordering,
+        best: Option<Val>,
+    },
 }
 
 impl Aggregate {
@@ -364,7 +379,9 @@ fn chosen(looks: &[Looked<'_>], first: bool, candidate: Why) -> Answer {
                     event = Some(found.clone());
                 }
             }
-            Some(found) => doubts = Some(doubts.map_or(found.seq, |d| if before(d, found.seq) { d } else { found.seq })),
+            Some(found) => {
+                doubts = Some(doubts.map_or(found.seq, |d| if before(d, found.seq) { d } else { found.seq }))
+            }
             None => {}
         }
         if let Some(d) = doubts
@@ -374,7 +391,9 @@ fn chosen(looks: &[Looked<'_>], first: bool, candidate: Why) -> Answer {
         }
     }
     match (event, doubt) {
-        (Some(event), Some(doubt)) if before(doubt, event.seq) => Answer { val: Val::Unknown(candidate), rests_on: None },
+        (Some(event), Some(doubt)) if before(doubt, event.seq) => {
+            Answer { val: Val::Unknown(candidate), rests_on: None }
+        }
         (Some(event), _) => {
             let seq = event.seq;
             Answer { val: Val::Known(super::val::Datum::Event(event)), rests_on: Some(seq) }
@@ -408,7 +427,8 @@ fn distinct(looks: &[Looked<'_>], candidate: Why) -> Val {
     let mut high = 0;
     let mut certain_seen: HashSet<&Value> = HashSet::new();
     for look in looks {
-        let Detail::Distinct { values, certain_values, certain_valueless: a, unknown_valueless: b } = &look.aggregate.detail
+        let Detail::Distinct { values, certain_values, certain_valueless: a, unknown_valueless: b } =
+            &look.aggregate.detail
         else {
             continue;
         };

@@ -73,7 +73,9 @@ pub struct Builtin {
 
 /// Every builtin, by family.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
-    [presence::FUNCTIONS, text::FUNCTIONS, number::FUNCTIONS, collection::FUNCTIONS, time::FUNCTIONS].into_iter().flatten()
+    [presence::FUNCTIONS, text::FUNCTIONS, number::FUNCTIONS, collection::FUNCTIONS, time::FUNCTIONS]
+        .into_iter()
+        .flatten()
 }
 
 /// The builtin of a name.

@@ -20,8 +20,9 @@ impl<'a> Compiler<'a> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             if self.nodes == MAX_NODES + 1 {
-                let problem = Diagnostic::error(Code::TooLarge, expr.span, "this is too large once its definitions are expanded")
-                    .help("use `let` for what is used more than once");
+                let problem =
+                    Diagnostic::error(Code::TooLarge, expr.span, "this is too large once its definitions are expanded")
+                        .help("use `let` for what is used more than once");
                 self.problems.push(problem);
             }
             return Typed::broken(expr.span);
@@ -165,9 +166,12 @@ impl<'a> Compiler<'a> {
                 let reason = match e {
                     regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
                     // The last line of the parser's message says what is wrong; the others draw a caret.
-                    other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+                    other => {
+                        other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+                    }
                 };
-                let problem = Diagnostic::error(Code::BadPattern, regex.span, "this pattern cannot be used").label(reason);
+                let problem =
+                    Diagnostic::error(Code::BadPattern, regex.span, "this pattern cannot be used").label(reason);
                 self.problems.push(problem);
                 None
             }
@@ -211,8 +215,11 @@ impl<'a> Compiler<'a> {
                 }
                 let columns = self.columns(id);
                 if columns > 0 {
-                    let problem = Diagnostic::error(Code::ArgumentCount, at, format!("the fact `{name}` is read with a key"))
-                        .help(format!("write `{name}[..]`; a quantifier walks over all of it: `any x in {name}: ..`"));
+                    let problem =
+                        Diagnostic::error(Code::ArgumentCount, at, format!("the fact `{name}` is read with a key"))
+                            .help(format!(
+                                "write `{name}[..]`; a quantifier walks over all of it: `any x in {name}: ..`"
+                            ));
                     self.problems.push(problem);
                     return Typed::broken(at);
                 }
@@ -220,8 +227,9 @@ impl<'a> Compiler<'a> {
                 Typed::new(at, NodeKind::Fact(id, Vec::new()), ty)
             }
             Some(decl @ (Decl::Table(..) | Decl::Def(_))) => {
-                let problem = Diagnostic::error(Code::NotHere, at, format!("the {} `{name}` needs its arguments", decl.word()))
-                    .help(format!("write `{name}(..)`"));
+                let problem =
+                    Diagnostic::error(Code::NotHere, at, format!("the {} `{name}` needs its arguments", decl.word()))
+                        .help(format!("write `{name}(..)`"));
                 self.problems.push(problem);
                 Typed::broken(at)
             }
@@ -234,7 +242,8 @@ impl<'a> Compiler<'a> {
                 let problem = Diagnostic::error(Code::UnknownName, at, format!("nothing is called {}", quote(name)));
                 let problem = match near {
                     Some(near) => problem.did_you_mean(Some(&near)),
-                    None => problem.help("a text stands in double quotes; a field of the judged event is text, args, tool, .."),
+                    None => problem
+                        .help("a text stands in double quotes; a field of the judged event is text, args, tool, .."),
                 };
                 self.problems.push(problem);
                 Typed::broken(at)
@@ -286,8 +295,12 @@ impl<'a> Compiler<'a> {
     fn field(&mut self, base: &Expr, name: &Name, at: Span, env: &Env) -> Typed {
         let base = self.expr(base, env);
         let event = EventField::named(&name.text);
-        let kind =
-            |base: Typed| NodeKind::Field { base: Box::new(base.node), name: name.text.clone(), event, each: base.each };
+        let kind = |base: Typed| NodeKind::Field {
+            base: Box::new(base.node),
+            name: name.text.clone(),
+            event,
+            each: base.each,
+        };
         if base.each {
             return Typed { each: true, ..Typed::new(at, kind(base), Ty::List) };
         }
@@ -439,11 +452,23 @@ impl<'a> Compiler<'a> {
             (Any, _, Any) => Any,
             (Number, _, Number) => Number,
             (Any | Number, BinaryOp::Mul, Duration) | (Duration, BinaryOp::Mul | BinaryOp::Div, Number) => Duration,
-            (Number, _, Any) | (Any, _, Number) => if op == BinaryOp::Mul { Any } else { Number },
+            (Number, _, Any) | (Any, _, Number) => {
+                if op == BinaryOp::Mul {
+                    Any
+                } else {
+                    Number
+                }
+            }
             (Time, BinaryOp::Sub, Time) => Duration,
             (Time, BinaryOp::Sub, Any) => Any,
-            (Time, BinaryOp::Add | BinaryOp::Sub, Duration) | (Duration, BinaryOp::Add, Time) | (Any, BinaryOp::Sub, Duration) => {
-                if left.ty == Any { Any } else { Time }
+            (Time, BinaryOp::Add | BinaryOp::Sub, Duration)
+            | (Duration, BinaryOp::Add, Time)
+            | (Any, BinaryOp::Sub, Duration) => {
+                if left.ty == Any {
+                    Any
+                } else {
+                    Time
+                }
             }
             (Duration, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mod, Duration) => Duration,
             (Duration, BinaryOp::Div, Duration) => Number,
@@ -562,7 +587,12 @@ impl<'a> Compiler<'a> {
                 (Some(Takes::Value(ty)), Argument::Expr(e)) => {
                     let typed = self.expr(e, env);
                     if !typed.ty.fits(ty) {
-                        let message = format!("`{}` takes a {} here, and this is a {}", function.name, ty.word(), typed.ty.word());
+                        let message = format!(
+                            "`{}` takes a {} here, and this is a {}",
+                            function.name,
+                            ty.word(),
+                            typed.ty.word()
+                        );
                         self.error(Code::ArgumentKind, e.span, message);
                     }
                     nodes.push(NodeArg::Val(typed.node));
@@ -690,7 +720,10 @@ impl<'a> Compiler<'a> {
             let NodeKind::Binary(BinaryOp::Eq, a, b) = &conjunct.kind else { continue };
             for (entry, present) in [(a, b), (b, a)] {
                 let (of_entry, of_present) = (super::pattern::Deps::of(entry), super::pattern::Deps::of(present));
-                let entry_only = !of_entry.slots.is_empty() && of_entry.slots.iter().all(|s| own(*s)) && !of_entry.present && !of_entry.it;
+                let entry_only = !of_entry.slots.is_empty()
+                    && of_entry.slots.iter().all(|s| own(*s))
+                    && !of_entry.present
+                    && !of_entry.it;
                 let present_only = !of_present.slots.iter().any(|s| own(*s)) && !of_present.it;
                 if !(entry_only && present_only) {
                     continue;

@@ -61,12 +61,9 @@ impl<'a> Compiler<'a> {
             return;
         }
         if let Some((earlier, span)) = self.decls.get(&name.text) {
-            let problem = Diagnostic::error(
-                Code::DeclaredTwice,
-                name.span,
-                format!("`{}` is declared twice", name.text),
-            )
-            .secondary(*span, format!("first declared here, as a {}", earlier.word()));
+            let problem =
+                Diagnostic::error(Code::DeclaredTwice, name.span, format!("`{}` is declared twice", name.text))
+                    .secondary(*span, format!("first declared here, as a {}", earlier.word()));
             self.problems.push(problem);
             return;
         }
@@ -98,8 +95,7 @@ impl<'a> Compiler<'a> {
         for (key, value) in &table.rows {
             let at = key.first().map_or(value.span, |k| k.span);
             if key.len() != table.params.len() {
-                let message =
-                    format!("this row has {} keys, the table has {} columns", key.len(), table.params.len());
+                let message = format!("this row has {} keys, the table has {} columns", key.len(), table.params.len());
                 self.error(Code::ArgumentCount, at, message);
                 continue;
             }
@@ -199,14 +195,10 @@ impl<'a> Compiler<'a> {
                 continue;
             }
             self.nodes = 0;
-            let mut env = Env {
-                names: Vec::new(),
-                this: EventKind::ALL.to_vec(),
-                it: None,
-                reads: Reads::All,
-            };
+            let mut env = Env { names: Vec::new(), this: EventKind::ALL.to_vec(), it: None, reads: Reads::All };
             for param in &def.params {
-                let unknown = Node { at: param.span, kind: NodeKind::Const(Val::unknown(WhyKind::Missing, param.span)) };
+                let unknown =
+                    Node { at: param.span, kind: NodeKind::Const(Val::unknown(WhyKind::Missing, param.span)) };
                 env.names.push((param.text.clone(), super::Binding::Argument(unknown), Ty::Any));
             }
             self.expr(&def.body, &env);

@@ -109,7 +109,8 @@ impl<'a> Compiler<'a> {
             }
         }
         let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
-        if op == HistoryOp::Previous && (pattern.filter.is_some() || pattern.sources.iter().any(|s| s.tools != Tools::Any))
+        if op == HistoryOp::Previous
+            && (pattern.filter.is_some() || pattern.sources.iter().any(|s| s.tools != Tools::Any))
         {
             let problem = Diagnostic::error(
                 Code::NotHere,

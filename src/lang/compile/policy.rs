@@ -139,7 +139,8 @@ impl<'a> Compiler<'a> {
     fn shape(&mut self, policy: &PolicyItem, seen: &HashMap<&str, Span>, effect: Option<Effect>) -> Option<Effect> {
         let id = &policy.id;
         let missing = |what: &str, help: &str| {
-            Diagnostic::error(Code::StatementMissing, id.span, format!("the policy `{}` has no {what}", id.text)).help(help)
+            Diagnostic::error(Code::StatementMissing, id.span, format!("the policy `{}` has no {what}", id.text))
+                .help(help)
         };
         let judge = seen.get("judge");
         let problem = match (effect, judge) {

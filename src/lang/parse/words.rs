@@ -65,7 +65,9 @@ fn described(rule: Rule) -> Option<&'static str> {
     }
     Some(match rule {
         Rule::item | Rule::one_item => "a declaration: set, table, const, fact, forget, def or policy",
-        Rule::statement => "a statement: severity, tags, on, let, when, deny, review, flag, milestone, message or judge",
+        Rule::statement => {
+            "a statement: severity, tags, on, let, when, deny, review, flag, milestone, message or judge"
+        }
         Rule::name | Rule::word => "a name",
         Rule::policy_id => "a policy id",
         Rule::number | Rule::digits => "a number",

@@ -1,0 +1,174 @@
+//! A compiled pack: what is shared by all sessions that are judged by it.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    ingest::ErrorRule,
+    lang::{Limits, Program},
+    model::{Effect, Gate, Num, PolicyId},
+    reward::{Counted, Discount},
+};
+
+/// The digest of a pack's meaning: comments, layout, description and version do not change it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// From its bytes.
+    pub fn new(bytes: [u8; 32]) -> Digest {
+        Digest(bytes)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The parts that a pack is made of.
+#[derive(Debug)]
+pub struct PackParts {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: semver::Version,
+    /// One line on what it is for; may be empty.
+    pub description: String,
+    /// The digest of its meaning.
+    pub digest: Digest,
+    /// The compiled policies.
+    pub program: Program,
+    /// What an error result is, where the trace's format does not say.
+    pub errors: ErrorRule,
+    /// What a call gets that a policy cannot decide on.
+    pub on_undecided: Gate,
+    /// The repeat discount.
+    pub discount: Discount,
+    /// Limits of one session.
+    pub limits: Limits,
+}
+
+/// A compiled pack.
+#[derive(Debug)]
+pub struct Pack {
+    parts: PackParts,
+    /// Severity x d(n) by policy, for the values that the discount has.
+    rewards: Vec<Vec<Num>>,
+}
+
+/// What is declared about a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyInfo {
+    /// Its id.
+    pub id: PolicyId,
+    /// Its title.
+    pub title: Arc<str>,
+    /// What happens when it fires.
+    pub effect: Effect,
+    /// Its severity.
+    pub severity: Num,
+    /// Its tags.
+    pub tags: Vec<Arc<str>>,
+}
+
+/// A policy whose rewards cannot be computed exactly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("severity x discount of the policy `{policy}` has more than 38 digits")]
+pub struct RewardDigits {
+    /// Which one.
+    pub policy: PolicyId,
+}
+
+impl Pack {
+    /// Puts a pack together.
+    pub fn new(parts: PackParts) -> Result<Pack, RewardDigits> {
+        let rewards = parts
+            .program
+            .policies
+            .iter()
+            .map(|policy| {
+                (0u32..)
+                    .take(parts.discount.values().len())
+                    .map(|n| {
+                        parts.discount.reward(policy.severity, n).ok_or(RewardDigits { policy: policy.id.clone() })
+                    })
+                    .collect()
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Pack { parts, rewards })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.parts.name
+    }
+
+    /// Its version.
+    pub fn version(&self) -> &semver::Version {
+        &self.parts.version
+    }
+
+    /// One line on what it is for.
+    pub fn description(&self) -> &str {
+        &self.parts.description
+    }
+
+    /// The digest of its meaning.
+    pub fn digest(&self) -> &Digest {
+        &self.parts.digest
+    }
+
+    /// The compiled policies.
+    pub fn program(&self) -> &Program {
+        &self.parts.program
+    }
+
+    /// What an error result is.
+    pub fn errors(&self) -> &ErrorRule {
+        &self.parts.errors
+    }
+
+    /// What a call gets that a policy cannot decide on.
+    pub fn on_undecided(&self) -> Gate {
+        self.parts.on_undecided
+    }
+
+    /// Limits of one session.
+    pub fn limits(&self) -> &Limits {
+        &self.parts.limits
+    }
+
+    /// The declared policies, in the order of the files.
+    pub fn policies(&self) -> impl ExactSizeIterator<Item = PolicyInfo> {
+        self.parts.program.policies.iter().map(|p| PolicyInfo {
+            id: p.id.clone(),
+            title: p.title.clone(),
+            effect: p.effect,
+            severity: p.severity,
+            tags: p.tags.clone(),
+        })
+    }
+
+    /// The policies, for metrics.
+    pub fn counted(&self) -> Vec<Counted> {
+        self.parts.program.policies.iter().map(|p| Counted { id: p.id.clone(), effect: p.effect }).collect()
+    }
+
+    /// Severity x d(n) of a policy of the program, for n earlier hits.
+    pub(super) fn reward(&self, policy: usize, earlier: u32) -> Num {
+        let n = usize::try_from(earlier).unwrap_or(usize::MAX);
+        self.rewards.get(policy).and_then(|r| r.get(n).or(r.last())).copied().unwrap_or(Num::ZERO)
+    }
+}

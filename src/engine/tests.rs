@@ -1,0 +1,194 @@
+//! Sessions under small packs: what is answered when, and what it costs.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    diag::{Sources, Style},
+    ingest::{ErrorRule, Proposal},
+    keywords::Categories,
+    lang::{Limits, Surroundings, compile, parse},
+    model::{Gate, Step, Value, json},
+    reward::Discount,
+};
+
+/// A pack of one file, without keywords.
+pub(crate) fn pack(text: &str) -> Arc<Pack> {
+    let mut sources = Sources::new();
+    let file = sources.add("test.policy", text);
+    let (module, problems) = parse(file, text);
+    let sources = Arc::new(sources);
+    assert!(!problems.has_errors(), "{}", problems.render(&sources, Style::Plain));
+    let around = Surroundings {
+        sources: sources.clone(),
+        categories: Arc::new(Categories::compile(&[]).unwrap()),
+        category_spans: Vec::new(),
+        clock: None,
+    };
+    let (program, problems) = compile(&[module], &around);
+    let Some(program) = program else { panic!("{}", problems.render(&sources, Style::Plain)) };
+    let parts = PackParts {
+        name: "test".into(),
+        version: semver::Version::new(1, 0, 0),
+        description: String::new(),
+        digest: Digest::new([0; 32]),
+        program,
+        errors: ErrorRule { prefix: Some("Error".to_owned()) },
+        on_undecided: Gate::Review,
+        discount: Discount::default(),
+        limits: Limits::default(),
+    };
+    Arc::new(Pack::new(parts).unwrap())
+}
+
+fn message(text: &str) -> Value {
+    json::parse(text.as_bytes()).unwrap()
+}
+
+fn calls(calls: &[(&str, &str)]) -> Value {
+    let calls: Vec<String> = calls
+        .iter()
+        .enumerate()
+        .map(|(i, (tool, args))| {
+            format!(r#"{{"id":"c{i}","type":"function","function":{{"name":"{tool}","arguments":{args}}}}}"#)
+        })
+        .collect();
+    message(&format!(r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#, calls.join(",")))
+}
+
+fn hits(step: &Step) -> Vec<String> {
+    step.hits.iter().map(|h| format!("{}@{} n{} {}", h.firing.policy, h.turn, h.n, h.reward)).collect()
+}
+
+#[test]
+fn a_policy_hits_once_a_turn_and_every_call_gets_its_own_answer() {
+    let pack = pack(r#"policy P "p" { severity 0.8 on call pay deny if args.amount > 10 message "{args.amount}" }"#);
+    let mut session = Session::new(pack);
+    let step = session
+        .message(&calls(&[("pay", r#"{"amount":11}"#), ("pay", r#"{"amount":1}"#), ("pay", r#"{"amount":12}"#)]))
+        .unwrap();
+    let gates: Vec<Gate> = step.calls.iter().map(|c| c.gate).collect();
+    assert_eq!(gates, [Gate::Deny, Gate::Allow, Gate::Deny]);
+    assert_eq!(hits(&step), ["P@0 n0 0.8"]);
+    assert_eq!(step.hits[0].firing.message, "11");
+    let step = session.message(&calls(&[("pay", r#"{"amount":11}"#)])).unwrap();
+    assert_eq!(hits(&step), ["P@1 n1 0.4"]);
+    let step = session.message(&calls(&[("pay", r#"{"amount":11}"#)])).unwrap();
+    assert_eq!(hits(&step), ["P@2 n2 0"]);
+    let step = session.message(&calls(&[("pay", r#"{"amount":"11"}"#)])).unwrap();
+    assert_eq!((step.calls[0].gate, step.undecided.len()), (Gate::Review, 1));
+    assert_eq!(step.undecided[0].reason, "`args.amount > 10` is a string, not a number");
+}
+
+#[test]
+fn a_denied_message_denies_each_of_its_calls() {
+    let pack = pack(r#"policy P "p" { severity 1 on assistant deny if calls > 1 }"#);
+    let mut session = Session::new(pack);
+    let step = session.message(&calls(&[("a", "{}"), ("b", "{}")])).unwrap();
+    assert!(step.calls.iter().all(|c| c.gate == Gate::Deny));
+    assert_eq!(step.hits.len(), 1);
+}
+
+#[test]
+fn facts_history_and_windows_work_together() {
+    let pack = pack(
+        r#"
+        fact owner[json.id as string] = json.user as string from result get when not is_error
+        policy A "not yours" { severity 1 on call drop deny if owner[args.id as string] != args.user }
+        policy B "too much" {
+          severity 1
+          on call pay
+          deny if args.amount + sum(it.args.amount over call pay where it.args.to == args.to within 30m) > 500
+        }
+        policy C "ask first" { severity 1 on call drop deny unless once(user where it.text contains "yes" since call drop) }
+        "#,
+    );
+    let mut session = Session::new(pack);
+    let mut all = Vec::new();
+    for text in [
+        r#"{"role":"user","content":"yes"}"#,
+        r#"{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"get","arguments":{"id":"x"}}}]}"#,
+        r#"{"role":"tool","tool_call_id":"1","content":"{\"id\":\"x\",\"user\":\"u\"}"}"#,
+        r#"{"role":"assistant","tool_calls":[{"id":"2","function":{"name":"drop","arguments":{"id":"x","user":"u"}}}]}"#,
+        r#"{"role":"assistant","tool_calls":[{"id":"3","function":{"name":"drop","arguments":{"id":"x","user":"v"}}}]}"#,
+        r#"{"role":"assistant","time":0,"tool_calls":[{"id":"4","function":{"name":"pay","arguments":{"to":"p","amount":200}}}]}"#,
+        r#"{"role":"assistant","time":1800,"tool_calls":[{"id":"5","function":{"name":"pay","arguments":{"to":"p","amount":300}}}]}"#,
+        r#"{"role":"assistant","time":1800,"tool_calls":[{"id":"6","function":{"name":"pay","arguments":{"to":"p","amount":0.01}}}]}"#,
+        r#"{"role":"assistant","time":3601,"tool_calls":[{"id":"7","function":{"name":"pay","arguments":{"to":"p","amount":499.98}}}]}"#,
+    ] {
+        let step = session.message(&message(text)).unwrap();
+        assert_eq!((step.undecided.len(), step.malformed.len()), (0, 0), "{text} {step:?}");
+        all.extend(hits(&step));
+    }
+    assert_eq!(all, ["A@4 n0 1", "C@4 n0 1", "B@7 n0 1"]);
+}
+
+#[test]
+fn proposals_are_answered_before_they_run_and_not_judged_again() {
+    let pack = pack(r#"policy P "p" { severity 1 on call pay deny if count(call pay) >= 1 }"#);
+    let mut session = Session::new(pack);
+    session.message(&message(r#"{"role":"user","content":"x"}"#)).unwrap();
+    let proposal = |index| Proposal {
+        turn: 1,
+        index,
+        calls: 2,
+        call_id: if index == 0 { "c0" } else { "c1" },
+        tool: "pay",
+        arguments_json: b"{}",
+        message_text: "",
+        time: None,
+    };
+    let first = session.proposal(&proposal(0)).unwrap();
+    assert_eq!(first.calls[0].gate, Gate::Allow);
+    let second = session.proposal(&proposal(1)).unwrap();
+    assert_eq!((second.calls.len(), second.calls[0].gate), (1, Gate::Deny));
+    assert_eq!(hits(&second), ["P@1 n0 1"]);
+    let again = session.proposal(&proposal(1)).unwrap();
+    assert_eq!((again.calls[0].gate, again.hits.len()), (Gate::Deny, 0));
+    let whole = session.message(&calls(&[("pay", "{}"), ("pay", "{}")])).unwrap();
+    let gates: Vec<Gate> = whole.calls.iter().map(|c| c.gate).collect();
+    assert_eq!((gates, whole.hits.len()), (vec![Gate::Allow, Gate::Deny], 0));
+}
+
+#[test]
+fn an_ended_session_takes_nothing_more() {
+    let pack = pack(r#"policy P "p" { severity 1 on end deny if once(call lock) }"#);
+    let mut session = Session::new(pack);
+    session.message(&calls(&[("lock", "{}")])).unwrap();
+    assert_eq!(hits(&session.end().unwrap()), ["P@0 n0 1"]);
+    assert_eq!(session.end().unwrap_err(), SessionError::Ended);
+    assert_eq!(session.message(&calls(&[])).unwrap_err(), SessionError::Ended);
+}
+
+#[test]
+fn evidence_names_the_conditions_and_the_events_they_rest_on() {
+    let pack = pack(
+        r#"
+        fact owner[json.id as string] = json.user as string from result get
+        policy A "a" { severity 1 on call drop let o = owner[args.id as string] when known(o) deny if o != args.user and once(call get) or args.force }
+        "#,
+    );
+    let mut session = Session::new(pack);
+    session.message(&calls(&[("get", "{}")])).unwrap();
+    session
+        .message(&message(r#"{"role":"tool","tool_call_id":"c0","content":"{\"id\":\"x\",\"user\":\"u\"}"}"#))
+        .unwrap();
+    let step = session.message(&calls(&[("drop", r#"{"id":"x","user":"v"}"#)])).unwrap();
+    let evidence: Vec<(String, bool, Vec<u64>)> = step.hits[0]
+        .firing
+        .evidence
+        .conditions
+        .iter()
+        .map(|c| (c.source.to_string(), c.holds, c.rests_on.clone()))
+        .collect();
+    assert_eq!(
+        evidence,
+        [
+            ("known(o)".to_owned(), true, vec![2]),
+            ("o != args.user".to_owned(), true, vec![2]),
+            ("once(call get)".to_owned(), true, vec![1]),
+        ]
+    );
+}

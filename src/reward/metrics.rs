@@ -1,0 +1,235 @@
+//! Figures over a set of episodes. Raw yield counts every hit and may exceed 100; distinct yield
+//! counts each policy once an episode; the two are never mixed. Episodes without a hit stay in every
+//! denominator, and so do policies that have no deterministic predicate.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::judge::JudgeMetrics;
+use crate::model::{Effect, Num, PolicyId, Turn};
+
+/// What one episode contributes.
+#[derive(Clone, Debug, Default)]
+pub struct EpisodeFigures {
+    /// The episode.
+    pub episode_id: String,
+    /// Each hit: policy, turn and reward.
+    pub hits: Vec<(PolicyId, Turn, Num)>,
+    /// Each undecided policy and turn.
+    pub undecided: Vec<(PolicyId, Turn, String)>,
+    /// What could not be taken in.
+    pub malformed: Vec<(Turn, String)>,
+    /// Firings of policies that are no violations: policy, effect, turn.
+    pub signals: Vec<(PolicyId, Effect, Turn)>,
+}
+
+/// The metrics of a set of episodes; field names are those of the metrics file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// How many episodes.
+    pub episodes: u64,
+    /// `deny` and `judge` policies of the pack.
+    pub declared_policies: u64,
+    /// Those with a deterministic predicate.
+    pub implemented_policies: u64,
+    /// The ids of those without.
+    pub unsupported_policies: Vec<String>,
+    /// Policies that hit at least once.
+    pub covered_policies: u64,
+    /// Covered over declared.
+    pub coverage: f64,
+    /// All hits.
+    pub raw_hits: u64,
+    /// All hits per 100 episodes.
+    pub violation_yield_per_100_episodes: f64,
+    /// Pairs of episode and policy with a hit.
+    pub distinct_episode_policy_hits: u64,
+    /// Such pairs per 100 episodes.
+    pub distinct_yield_per_100_episodes: f64,
+    /// Episodes with a hit.
+    pub episodes_with_hits: u64,
+    /// Episodes without.
+    pub episodes_without_hits: u64,
+    /// Share of episodes with a hit.
+    pub episode_hit_fraction: f64,
+    /// The sum of all rewards.
+    pub total_violation_reward: f64,
+    /// Hits by implemented policy.
+    pub raw_hits_by_policy: BTreeMap<String, u64>,
+    /// Episodes with a hit, by implemented policy.
+    pub distinct_hits_by_policy: BTreeMap<String, u64>,
+    /// Malformed and undecided turns, by episode.
+    pub malformed: Vec<MalformedEpisode>,
+    /// Turns in which a policy could not be decided.
+    pub undecided_by_policy: BTreeMap<String, u64>,
+    /// Firings of `review`, `flag` and `milestone` policies, by effect and policy; in no denominator.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub signals_by_policy: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What judges reported, if any did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeMetrics>,
+}
+
+/// What could not be taken in or decided in one episode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MalformedEpisode {
+    /// The episode.
+    pub episode_id: String,
+    /// Its turns, ascending.
+    pub reasons: Vec<Reason>,
+}
+
+/// One turn and what was wrong in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// The message index.
+    pub turn: Turn,
+    /// What was wrong.
+    pub reason: String,
+}
+
+/// A declared policy, for counting.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Its id.
+    pub id: PolicyId,
+    /// What kind of policy it is.
+    pub effect: Effect,
+}
+
+/// A figure for output: rounded to 6 places.
+pub fn rounded(x: f64) -> f64 {
+    (x * 1e6).round() / 1e6
+}
+
+/// Counts episodes. `policies` are all of the pack, in any order.
+pub fn metrics<'e>(policies: &[Counted], episodes: impl IntoIterator<Item = &'e EpisodeFigures>) -> Metrics {
+    let of = |effect: Effect| policies.iter().filter(move |p| p.effect == effect);
+    let mut raw: BTreeMap<String, u64> = of(Effect::Deny).map(|p| (p.id.to_string(), 0)).collect();
+    let mut distinct = raw.clone();
+    let mut undecided_by_policy = BTreeMap::new();
+    let mut signals_by_policy: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut malformed = Vec::new();
+    let (mut count, mut with_hits) = (0u64, 0u64);
+    // Rewards are exact decimals of few digits; should a sum ever pass 38 of them, doubles go on.
+    let mut total = Some(Num::ZERO);
+    let mut approximate = 0.0;
+    for episode in episodes {
+        count += 1;
+        with_hits += u64::from(!episode.hits.is_empty());
+        let mut seen: Vec<&PolicyId> = Vec::new();
+        for (policy, _, reward) in &episode.hits {
+            *raw.entry(policy.to_string()).or_default() += 1;
+            if !seen.contains(&policy) {
+                seen.push(policy);
+                *distinct.entry(policy.to_string()).or_default() += 1;
+            }
+            total = total.and_then(|t| t.add(*reward));
+            approximate += reward.to_f64();
+        }
+        for (policy, ..) in &episode.undecided {
+            *undecided_by_policy.entry(policy.to_string()).or_default() += 1;
+        }
+        for (policy, effect, _) in &episode.signals {
+            *signals_by_policy.entry(effect.word().to_owned()).or_default().entry(policy.to_string()).or_default() += 1;
+        }
+        let mut reasons: Vec<Reason> =
+            episode.malformed.iter().map(|(turn, reason)| Reason { turn: *turn, reason: reason.clone() }).collect();
+        reasons.extend(
+            episode
+                .undecided
+                .iter()
+                .map(|(policy, turn, reason)| Reason { turn: *turn, reason: format!("{policy}: {reason}") }),
+        );
+        if !reasons.is_empty() {
+            reasons.sort_by_key(|r| r.turn);
+            malformed.push(MalformedEpisode { episode_id: episode.episode_id.clone(), reasons });
+        }
+    }
+    let raw_hits = raw.values().sum();
+    let distinct_hits = distinct.values().sum();
+    let declared = u64::try_from(policies.iter().filter(|p| p.effect.is_declared()).count()).unwrap_or(u64::MAX);
+    let covered = u64::try_from(distinct.values().filter(|n| **n > 0).count()).unwrap_or(u64::MAX);
+    let mut unsupported: Vec<String> = of(Effect::Judge).map(|p| p.id.to_string()).collect();
+    unsupported.sort();
+    Metrics {
+        episodes: count,
+        declared_policies: declared,
+        implemented_policies: u64::try_from(of(Effect::Deny).count()).unwrap_or(u64::MAX),
+        unsupported_policies: unsupported,
+        covered_policies: covered,
+        coverage: share(covered, declared),
+        raw_hits,
+        violation_yield_per_100_episodes: per_100(raw_hits, count),
+        distinct_episode_policy_hits: distinct_hits,
+        distinct_yield_per_100_episodes: per_100(distinct_hits, count),
+        episodes_with_hits: with_hits,
+        episodes_without_hits: count - with_hits,
+        episode_hit_fraction: share(with_hits, count),
+        total_violation_reward: rounded(total.map_or(approximate, Num::to_f64)),
+        raw_hits_by_policy: raw,
+        distinct_hits_by_policy: distinct,
+        malformed,
+        undecided_by_policy,
+        signals_by_policy,
+        judge: None,
+    }
+}
+
+/// Counts are far below 2^53, where doubles are exact.
+#[expect(clippy::cast_precision_loss, reason = "counts of episodes and hits are far below 2^53")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    rounded(ratio(part, whole))
+}
+
+fn per_100(part: u64, whole: u64) -> f64 {
+    rounded(100.0 * ratio(part, whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(id: &str, effect: Effect) -> Counted {
+        Counted { id: id.into(), effect }
+    }
+
+    fn hit(id: &str, turn: Turn) -> (PolicyId, Turn, Num) {
+        (id.into(), turn, Num::ONE)
+    }
+
+    #[test]
+    fn the_two_yields_and_all_denominators_stay_apart() {
+        let policies = [
+            policy("A", Effect::Deny),
+            policy("B", Effect::Deny),
+            policy("S", Effect::Judge),
+            policy("R", Effect::Review),
+        ];
+        let noisy = EpisodeFigures {
+            hits: vec![hit("A", 1), hit("A", 2), hit("A", 3)],
+            signals: vec![("R".into(), Effect::Review, 1)],
+            ..Default::default()
+        };
+        let quiet = EpisodeFigures::default();
+        let m = metrics(&policies, [&noisy, &quiet]);
+        assert_eq!((m.declared_policies, m.implemented_policies, m.covered_policies), (3, 2, 1));
+        assert_eq!(m.coverage, 0.333333);
+        assert_eq!((m.raw_hits, m.violation_yield_per_100_episodes), (3, 150.0));
+        assert_eq!((m.distinct_episode_policy_hits, m.distinct_yield_per_100_episodes), (1, 50.0));
+        assert_eq!((m.episodes_with_hits, m.episodes_without_hits, m.episode_hit_fraction), (1, 1, 0.5));
+        assert_eq!(m.raw_hits_by_policy.get("B"), Some(&0));
+        assert!(!m.raw_hits_by_policy.contains_key("R") && !m.raw_hits_by_policy.contains_key("S"));
+    }
+
+    #[test]
+    fn no_episodes_give_zeros_and_no_nan() {
+        let m = metrics(&[policy("A", Effect::Deny)], []);
+        assert_eq!((m.coverage, m.violation_yield_per_100_episodes, m.episode_hit_fraction), (0.0, 0.0, 0.0));
+    }
+}

@@ -1,0 +1,10 @@
+//! What hits are worth, and what a set of episodes says: violation reward, coverage, yields, and the
+//! figures of judges, which are kept apart. Pure arithmetic over outcomes.
+
+mod judge;
+mod metrics;
+mod violation;
+
+pub use judge::{JudgeMetrics, judge_metrics};
+pub use metrics::{Counted, EpisodeFigures, MalformedEpisode, Metrics, Reason, metrics, rounded};
+pub use violation::{Discount, DiscountError};
