@@ -450,6 +450,32 @@ pub enum BinaryOp {
     Concat,
 }
 
+impl BinaryOp {
+    /// How it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::In => "in",
+            BinaryOp::NotIn => "not in",
+            BinaryOp::Contains => "contains",
+            BinaryOp::StartsWith => "starts with",
+            BinaryOp::EndsWith => "ends with",
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Mod => "mod",
+            BinaryOp::Union => "union",
+            BinaryOp::Concat => "concat",
+        }
+    }
+}
+
 /// `any`, `all`, `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
@@ -459,6 +485,17 @@ pub enum Quantity {
     All,
     /// Not one.
     None,
+}
+
+impl Quantity {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Quantity::Any => "any",
+            Quantity::All => "all",
+            Quantity::None => "none",
+        }
+    }
 }
 
 /// Functions over earlier events.
@@ -482,6 +519,23 @@ pub enum HistoryOp {
     Min,
     /// The greatest value.
     Max,
+}
+
+impl HistoryOp {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            HistoryOp::Once => "once",
+            HistoryOp::First => "first",
+            HistoryOp::Last => "last",
+            HistoryOp::Previous => "previous",
+            HistoryOp::Count => "count",
+            HistoryOp::Sum => "sum",
+            HistoryOp::Distinct => "distinct",
+            HistoryOp::Min => "min",
+            HistoryOp::Max => "max",
+        }
+    }
 }
 
 /// Folds over the elements of a collection.

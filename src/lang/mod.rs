@@ -3,7 +3,8 @@
 //! `parse` (text to syntax tree) -> `compile` (names, types, plans) -> `program` (the compiled form)
 //! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
 //! expressions, `history` asks `cell`s, which keep `tally`s; `fact` holds facts. `builtin` is the
-//! table of functions, `ops` the operators, `val` what they work on. Reference: `grammar/README.md`.
+//! table of functions, `ops` the operators, `val` what they work on. `print` goes back from tree to
+//! text. Reference: `grammar/README.md`.
 
 pub mod ast;
 pub mod builtin;
@@ -16,6 +17,7 @@ mod history;
 mod judge;
 pub mod ops;
 mod parse;
+mod print;
 pub mod program;
 mod state;
 mod tally;
@@ -27,5 +29,6 @@ pub use compile::{Surroundings, compile};
 pub use eval::event_field;
 pub use judge::{Judged, step};
 pub use parse::{MAX_NESTING, parse, parse_expr};
+pub use print::{meaning, print_expr, print_item};
 pub use program::Program;
 pub use state::{Limits, State};

@@ -87,6 +87,11 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Box<Diagnostic>> {
     }
 }
 
+/// Whether a text can be a name: a word that means nothing in the grammar.
+pub(super) fn is_name(text: &str) -> bool {
+    PolicyParser::parse(Rule::name, text).is_ok_and(|read| read.as_str() == text)
+}
+
 /// Skips white space and comments between items.
 fn skip_blank(text: &str, mut at: usize) -> usize {
     loop {
