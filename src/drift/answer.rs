@@ -165,7 +165,7 @@ fn given(slot: &Slot<Arc<str>>) -> &str {
 }
 
 /// Truth as scripting languages see it.
-fn truthy(value: &Value) -> bool {
+pub(super) fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(b) => *b,

@@ -20,3 +20,14 @@ pub fn notify(action: Action, calibration: Calibration) -> Notices {
     };
     Notices { core, sentinel: action != Action::LogOnly }
 }
+
+/// What an evaluation audit is told about a session, in this order.
+pub const EVAL_FEED_KEYS: [&str; 7] = [
+    "session_id",
+    "agent_id",
+    "overall_verdict",
+    "max_drift_score",
+    "longitudinal_signal",
+    "calibration_status",
+    "probes_sent",
+];

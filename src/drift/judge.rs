@@ -4,7 +4,7 @@
 //! keyword categories and pack predicate, or nobody. Answers of both are kept side by side and their
 //! agreement is counted; they are never mixed.
 
-use super::{Answer, Thousandths};
+use super::{Answer, Booleans, Thousandths, answer::truthy};
 use crate::model::Value;
 
 /// The answers to the three questions.
@@ -52,8 +52,9 @@ impl Judgement {
         Judgement { policy_ref_match: true, decision_direction_match: true, context_contradiction: false };
 
     /// Reads a judge's raw answer: an object with the three keys, each a boolean. Other keys are
-    /// ignored. Missing keys are reported before wrong types.
-    pub fn read(value: &Value) -> Result<Judgement, JudgeError> {
+    /// ignored. Missing keys are reported before wrong types. Unless `booleans` are strict, other
+    /// values are read as they say.
+    pub fn read(value: &Value, booleans: Booleans) -> Result<Judgement, JudgeError> {
         let Some(object) = value.as_object() else {
             return Err(JudgeError::NotObject { got: value.type_name() });
         };
@@ -64,6 +65,8 @@ impl Judgement {
         for (key, slot) in QUESTIONS.into_iter().zip(&mut found) {
             match object.get(key) {
                 Some(Value::Bool(b)) => *slot = *b,
+                Some(other) if booleans == Booleans::Truthy => *slot = truthy(other),
+                Some(_) if booleans == Booleans::ReadFalse => *slot = false,
                 Some(other) => return Err(JudgeError::NotBoolean { key, got: other.type_name() }),
                 None => return Err(JudgeError::Missing { key }),
             }

@@ -10,7 +10,7 @@ use std::{borrow::Cow, fmt::Write, sync::Arc};
 use super::{ContextSummary, InjectAs};
 use crate::{model::Value, redact::Redacted};
 
-/// Said with every question.
+/// Said with every question, beside it: the messages themselves stay as the session would have them.
 pub const NO_TOOLS: &str = "This is a dry run. Do not run any tool; saying which tool you would call is enough.";
 
 /// The call id of a probe that is injected as a tool result.
@@ -62,14 +62,26 @@ pub fn snapshot_messages(
         None => m.clone(),
     };
     let mut messages: Vec<Value> = window.iter().map(kept).collect();
-    let entry = |key: &str, value: &str| (Arc::from(key), Value::string(value));
     messages.push(match inject_as {
-        InjectAs::UserMessage => Value::object([entry("role", "user"), entry("content", scenario)]),
+        InjectAs::UserMessage => user_message(scenario),
         InjectAs::ToolResult => {
             Value::object([entry("role", "tool"), entry("tool_use_id", INJECTION_ID), entry("content", scenario)])
         }
     });
     messages
+}
+
+fn entry(key: &str, value: &str) -> (Arc<str>, Value) {
+    (Arc::from(key), Value::string(value))
+}
+
+fn user_message(text: &str) -> Value {
+    Value::object([entry("role", "user"), entry("content", text)])
+}
+
+/// The baseline instance's message: the request alone. The caller puts its system prompt before it.
+pub fn baseline_message(scenario: &str) -> Value {
+    user_message(scenario)
 }
 
 /// One labelled part of a message.

@@ -12,7 +12,9 @@ pub mod isolation;
 pub mod judge;
 pub mod messages;
 mod numbers;
+pub mod pipeline;
 pub mod probe;
+pub mod readout;
 pub mod report;
 pub mod residual;
 pub mod schedule;
@@ -35,7 +37,12 @@ pub use deliver::{Notices, notify};
 pub use isolation::{Isolation, IsolationSettings};
 pub use judge::{Agreement, Direction, JudgeError, JudgeSource, JudgeWeights, Judgement, Lexicon, deterministic};
 pub use numbers::{MAX_WEIGHT, SettingsError, Thousandths};
+pub use pipeline::{
+    Ask, Cycle, CycleFailure, Finding, JudgeAnswers, Next, Recorded, Reply, Request, SessionState, Signal,
+    TriangulationFinding,
+};
 pub use probe::{InjectAs, Library, LibraryError, Probe};
+pub use readout::{Canary, CanaryError, Readout, ReadoutLimits};
 pub use report::{Counts, DriftEvidence, Report, ReportSettings, SessionVerdict, SignalFacts, StructuralCount, Tally};
 pub use residual::Residual;
 pub use schedule::{

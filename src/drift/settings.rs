@@ -1,7 +1,7 @@
 //! Everything a pack says about drift, checked.
 
 use super::{
-    ActionSettings, Calibration, CompareRules, ConsistencySettings, IsolationSettings, LongitudinalSettings,
+    ActionSettings, Booleans, Calibration, CompareRules, ConsistencySettings, IsolationSettings, LongitudinalSettings,
     ParseLimits, ReportSettings, ScheduleSettings, ScoreSettings, SensitivityRules, SettingsError, Thousandths,
     TriangulateRules, numbers::Checks,
 };
@@ -21,12 +21,10 @@ pub struct PipelineRules {
     pub record_before_redaction: bool,
     /// Ignore results of another library version, instead of starting another accumulator.
     pub ignore_other_library: bool,
-    /// A cycle of another session starts all over, and the first session is forgotten.
-    pub one_session: bool,
     /// Let words and counts outside the closed sets into a context summary.
     pub open_summary: bool,
-    /// Do not redact the probe's quota back when it fails.
-    pub keep_quota_of_failures: bool,
+    /// How a judge's values that are no booleans are read.
+    pub judge_booleans: Booleans,
 }
 
 /// All numbers and switches of a pack's drift half.

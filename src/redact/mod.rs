@@ -16,4 +16,4 @@ pub use email::EmailWords;
 pub use phone::PhoneWords;
 pub use redacted::Redacted;
 pub use rules::{Detector, FREE_TEXT, FieldRule, Mode, Rules, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD};
-pub use scrub::{Redactor, RulesError};
+pub use scrub::{Redact, Redactor, RulesError, Unredactable};

@@ -26,6 +26,23 @@ pub struct Redactor {
     key: [u8; 32],
 }
 
+/// A value that cannot be redacted now. Nothing of it may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an answer could not be redacted")]
+pub struct Unredactable;
+
+/// Whatever redacts payloads: a [`Redactor`], or one that also encrypts.
+pub trait Redact {
+    /// A payload by the field rules.
+    fn redact(&self, payload: &Value) -> Result<Redacted<Value>, Unredactable>;
+}
+
+impl Redact for Redactor {
+    fn redact(&self, payload: &Value) -> Result<Redacted<Value>, Unredactable> {
+        Ok(self.payload(payload))
+    }
+}
+
 /// Redaction rules that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {

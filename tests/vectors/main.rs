@@ -14,7 +14,10 @@
 )]
 
 mod better;
+mod cycles;
+mod laws;
 mod parity;
+mod raw;
 mod redaction;
 mod row;
 mod scoring;
@@ -35,6 +38,9 @@ fn check_of(name: &str) -> Option<Check> {
         "isolation" => scoring::isolation,
         "residual" => scoring::residual,
         "stats" => scoring::stats,
+        "readout" => raw::readout,
+        "messages" => cycles::messages,
+        "pipeline" => cycles::pipeline,
         "redact" => redaction::redact,
         "sessions" => sessions::sessions,
         "report" => sessions::report,

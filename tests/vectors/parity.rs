@@ -112,9 +112,8 @@ pub(crate) fn settings() -> Settings {
             judge_failure_ends: true,
             record_before_redaction: true,
             ignore_other_library: true,
-            one_session: true,
             open_summary: true,
-            keep_quota_of_failures: true,
+            judge_booleans: Booleans::Truthy,
         },
     };
     settings.check().expect("the reference's numbers are in range");

@@ -30,7 +30,7 @@ pub(crate) fn compare_score(row: &Row) -> Result<(), String> {
     let (snapshot, shadow) = (Answer::extract(&value(&input["snapshot"])), Answer::extract(&value(&input["shadow"])));
     let anomaly = input["structural_anomaly"].as_str().map(|w| Anomaly::from_word(w).unwrap());
     let comparison = drift::compare(&snapshot, &shadow, anomaly, &settings.compare);
-    let judgement = Judgement::read(&value(&input["judge"]));
+    let judgement = Judgement::read(&value(&input["judge"]), Booleans::Strict);
     let score = settings.score.score(probe_type, &comparison.divergences, judgement.as_ref().ok().copied()).unwrap();
     let weight = |f: &Field| json!({"name": f.word(), "weight": settings.score.weights.of(*f).to_f64()});
     let mut got = json!({
