@@ -8,6 +8,7 @@ pub mod ingest;
 pub mod keywords;
 pub mod lang;
 pub mod model;
+pub mod pack;
 pub mod redact;
 pub mod reward;
 pub mod telemetry;

@@ -49,6 +49,7 @@ codes! {
     LinkLeavesPack = "P0007", "a symbolic link leads out of the pack";
     PackNameTwice = "P0008", "two packs have the same name";
     NoPack = "P0009", "a rules folder without a pack";
+    FileMark = "P0010", "a file begins with a byte-order mark";
     // YAML shapes.
     YamlSyntax = "P0101", "a file is not YAML";
     YamlFeature = "P0102", "a part of YAML that packs do not use (anchors, tags, merge keys, several documents)";

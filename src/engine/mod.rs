@@ -1,16 +1,20 @@
 //! The one composition: a compiled pack and a session's state give verdicts.
 //!
 //! `pack` is what was loaded, immutable and shared; `session` takes messages and proposals in and
-//! answers; `episode` runs a whole trace through a session. The server, the command line and the
-//! tests all judge here.
+//! answers; `episode` runs a whole trace through a session; `load` reads packs from folders;
+//! `packtest` runs a pack's own tests. The server, the command line and the tests all judge here.
 
 mod episode;
+mod load;
 mod pack;
+mod packtest;
 mod session;
 
 #[cfg(test)]
 mod tests;
 
 pub use episode::{EpisodeOutcome, run_episode};
+pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rules};
 pub use pack::{Digest, Pack, PackParts, PolicyInfo, RewardDigits};
+pub use packtest::{TestReport, TestResult, run_tests};
 pub use session::{Session, SessionError};

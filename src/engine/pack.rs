@@ -6,6 +6,7 @@ use crate::{
     ingest::ErrorRule,
     lang::{Limits, Program},
     model::{Effect, Gate, Num, PolicyId},
+    pack::{Calibration, TestCase},
     reward::{Counted, Discount},
 };
 
@@ -58,6 +59,10 @@ pub struct PackParts {
     pub discount: Discount,
     /// Limits of one session.
     pub limits: Limits,
+    /// Whether its numbers were fitted to data.
+    pub calibration: Calibration,
+    /// Its own tests.
+    pub tests: Vec<TestCase>,
 }
 
 /// A compiled pack.
@@ -148,6 +153,16 @@ impl Pack {
     /// Limits of one session.
     pub fn limits(&self) -> &Limits {
         &self.parts.limits
+    }
+
+    /// Whether its numbers were fitted to data.
+    pub fn calibration(&self) -> &Calibration {
+        &self.parts.calibration
+    }
+
+    /// Its own tests.
+    pub fn tests(&self) -> &[TestCase] {
+        &self.parts.tests
     }
 
     /// The declared policies, in the order of the files.

@@ -39,6 +39,8 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         on_undecided: Gate::Review,
         discount: Discount::default(),
         limits: Limits::default(),
+        calibration: crate::pack::Calibration::Uncalibrated,
+        tests: Vec::new(),
     };
     Arc::new(Pack::new(parts).unwrap())
 }

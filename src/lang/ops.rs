@@ -356,7 +356,7 @@ pub fn cast(v: Val, to: Type, at: Span) -> Val {
             WhyKind::Type { found: "number that is not whole", wanted: "whole number" }
         }
         (Val::Range(_, _, why), _) => return Val::Unknown(*why),
-        _ => return Val::Unknown(v.why(at, to.word())),
+        _ => return Val::Unknown(v.why(at, if to == Type::Whole { "whole number" } else { to.word() })),
     };
     Val::unknown(kind, at)
 }

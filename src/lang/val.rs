@@ -90,7 +90,7 @@ impl WhyKind {
             WhyKind::Missing => "is missing".to_owned(),
             WhyKind::Unreadable => "cannot be read: the arguments are no JSON object".to_owned(),
             WhyKind::NotJson => "cannot be read: the result is no JSON".to_owned(),
-            WhyKind::Type { found, wanted } => format!("is a {found}, not a {wanted}"),
+            WhyKind::Type { found, wanted } => format!("is {}, not {}", with_article(found), with_article(wanted)),
             WhyKind::Absent => "is absent".to_owned(),
             WhyKind::NoTime => "is unknown: an event has no time".to_owned(),
             WhyKind::Number => "cannot be computed exactly".to_owned(),
@@ -100,6 +100,15 @@ impl WhyKind {
             WhyKind::Unpaired => "is unknown: the result answers no known call".to_owned(),
             WhyKind::Budget => "budget ran out".to_owned(),
         }
+    }
+}
+
+/// `a list`, `an object`; `null` is itself.
+fn with_article(word: &str) -> String {
+    match word.chars().next() {
+        _ if word == "null" => word.to_owned(),
+        Some('a' | 'e' | 'i' | 'o' | 'u') => format!("an {word}"),
+        _ => format!("a {word}"),
     }
 }
 
@@ -252,6 +261,11 @@ impl Val {
         match self {
             Val::Known(Datum::Json(v)) if v.is_exact() => Ok(v),
             Val::Known(Datum::Json(_)) => Err(Why::new(WhyKind::Number, at)),
+            // A list with gaps says what its first gap is.
+            Val::Known(Datum::Partial(items)) => {
+                let gap = items.iter().find_map(|item| item.as_key(at).err());
+                Err(gap.unwrap_or(Why::new(WhyKind::Missing, at)))
+            }
             other => Err(other.why(at, "JSON value")),
         }
     }

@@ -670,7 +670,7 @@ impl<'a> Compiler<'a> {
         };
         let mut slots = Vec::new();
         for name in binder.names() {
-            if EventField::named(&name.text).is_some() || matches!(name.text.as_ref(), "it" | "now") {
+            if matches!(name.text.as_ref(), "it" | "now") {
                 let message = format!("`{}` already means something here", name.text);
                 let problem = Diagnostic::error(Code::ReservedMeaning, name.span, message).help("choose another name");
                 self.problems.push(problem);

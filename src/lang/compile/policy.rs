@@ -7,7 +7,7 @@ use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
         ast::{Expr, ExprKind, Item, PolicyItem, StatementKind, TemplatePart},
-        program::{Cond, EventField, MessagePart, Node, NodeKind, Policy},
+        program::{Cond, MessagePart, Node, NodeKind, Policy},
         types::Ty,
     },
     model::{Effect, EventKind, Num},
@@ -84,7 +84,7 @@ impl<'a> Compiler<'a> {
                 StatementKind::Tags(names) => tags = names.iter().map(|n| n.text.clone()).collect(),
                 StatementKind::On(_) => {}
                 StatementKind::Let(name, value) => {
-                    if EventField::named(&name.text).is_some() || matches!(name.text.as_ref(), "it" | "now") {
+                    if matches!(name.text.as_ref(), "it" | "now") {
                         let message = format!("`{}` already means something here", name.text);
                         let problem =
                             Diagnostic::error(Code::ReservedMeaning, name.span, message).help("choose another name");

@@ -1,0 +1,210 @@
+//! Packs from folders: the files are read, the policies compiled, and all mistakes of all packs are
+//! reported together. Nothing is usable while there is an error.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{Digest, Pack, PackParts};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, Sources, quote, suggest},
+    ingest::ErrorRule,
+    keywords::Categories,
+    lang::{self, Limits, Surroundings},
+    pack::{PackSources, PackSpec, RuleSources, TestCase},
+    reward::Discount,
+};
+
+/// All packs that are served together. Immutable.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    packs: BTreeMap<Arc<str>, Arc<Pack>>,
+}
+
+impl RuleSet {
+    /// A set of packs; of equal names the last.
+    pub fn new(packs: impl IntoIterator<Item = Arc<Pack>>) -> RuleSet {
+        RuleSet { packs: packs.into_iter().map(|p| (p.name().clone(), p)).collect() }
+    }
+
+    /// The pack of a name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Pack>> {
+        self.packs.get(name)
+    }
+
+    /// The packs, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Pack>> {
+        self.packs.values()
+    }
+
+    /// The digest of the whole set: of the names, versions and digests of its packs.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new_derive_key("probity rule set v1");
+        for pack in self.iter() {
+            part(&mut hasher, pack.name().as_bytes());
+            part(&mut hasher, pack.version().to_string().as_bytes());
+            part(&mut hasher, pack.digest().bytes());
+        }
+        Digest::new(*hasher.finalize().as_bytes())
+    }
+}
+
+/// What loading gave: something to use, unless there is an error among the diagnostics.
+#[derive(Debug)]
+pub struct Loaded<T> {
+    /// The result; none if there is an error.
+    pub result: Option<T>,
+    /// Everything that was found, errors and warnings.
+    pub diagnostics: Diagnostics,
+    /// The files that they point into.
+    pub sources: Arc<Sources>,
+}
+
+/// Loads the pack in a folder.
+pub fn load_pack(dir: &Path) -> Loaded<Arc<Pack>> {
+    from_sources(crate::pack::read_pack(dir))
+}
+
+/// Loads a pack from files in memory, by their paths inside the pack.
+pub fn load_pack_files(shown: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Loaded<Arc<Pack>> {
+    from_sources(crate::pack::read_pack_files(shown, files))
+}
+
+fn from_sources((read, diagnostics): (PackSources, Diagnostics)) -> Loaded<Arc<Pack>> {
+    let PackSources { sources, pack } = read;
+    let all = build(sources, vec![pack], diagnostics);
+    Loaded { result: all.result.and_then(|packs| packs.into_iter().next()), diagnostics: all.diagnostics, sources: all.sources }
+}
+
+/// Loads every pack of a rules folder.
+pub fn load_rules(dir: &Path) -> Loaded<RuleSet> {
+    let (RuleSources { sources, packs }, diagnostics) = crate::pack::read_rules(dir);
+    let all = build(sources, packs, diagnostics);
+    Loaded { result: all.result.map(RuleSet::new), diagnostics: all.diagnostics, sources: all.sources }
+}
+
+fn build(sources: Sources, specs: Vec<PackSpec>, mut diagnostics: Diagnostics) -> Loaded<Vec<Arc<Pack>>> {
+    let sources = Arc::new(sources);
+    let mut packs = Vec::new();
+    for spec in specs {
+        let (pack, found) = compile(&sources, spec);
+        packs.extend(pack);
+        diagnostics.extend(found);
+    }
+    let result = (!diagnostics.has_errors()).then_some(packs);
+    Loaded { result, diagnostics, sources }
+}
+
+fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagnostics) {
+    let mut problems = Diagnostics::new();
+    let mut modules = Vec::new();
+    for file in &spec.policies {
+        let (module, found) = lang::parse(*file, sources.text(*file));
+        problems.extend(found);
+        modules.push(module);
+    }
+    // What a broken file would have declared is missing: compiling would only report that again.
+    let Some(categories) = &spec.keywords.compiled else { return (None, problems) };
+    if problems.has_errors() {
+        return (None, problems);
+    }
+    let (program, found) = lang::compile(&modules, &surroundings(sources, &spec, categories));
+    problems.extend(found);
+    let Some(program) = program else { return (None, problems) };
+    check_severities(&program, &spec, &mut problems);
+    check_tests(&program, &spec.tests, &mut problems);
+    let digest = digest(&spec, &modules);
+    let discount = match Discount::new(spec.reward.discount.clone()) {
+        Ok(discount) => discount,
+        Err(e) => {
+            problems.push(Diagnostic::error(Code::WrongValue, spec.name.span, e.to_string()));
+            return (None, problems);
+        }
+    };
+    let parts = PackParts {
+        name: Arc::from(spec.name.value.as_str()),
+        version: spec.version,
+        description: spec.description,
+        digest,
+        program,
+        errors: ErrorRule { prefix: spec.errors.prefix },
+        on_undecided: spec.on_undecided,
+        discount,
+        limits: Limits::default(),
+        calibration: spec.calibration,
+        tests: spec.tests,
+    };
+    match Pack::new(parts) {
+        Ok(pack) => (Some(Arc::new(pack)), problems),
+        Err(e) => {
+            problems.push(Diagnostic::error(Code::NumberForm, spec.name.span, e.to_string()));
+            (None, problems)
+        }
+    }
+}
+
+fn surroundings(sources: &Arc<Sources>, spec: &PackSpec, categories: &Arc<Categories>) -> Surroundings {
+    Surroundings {
+        sources: sources.clone(),
+        categories: categories.clone(),
+        category_spans: spec.keywords.specs.iter().map(|c| (c.value.name.clone(), c.span)).collect(),
+        clock: spec.clock,
+    }
+}
+
+fn check_severities(program: &lang::Program, spec: &PackSpec, problems: &mut Diagnostics) {
+    let (least, most) = (spec.reward.severity_min, spec.reward.severity_max);
+    for policy in &program.policies {
+        if policy.severity < least || most.is_some_and(|most| policy.severity > most) {
+            let range = most.map_or(format!("at least {least}"), |most| format!("from {least} to {most}"));
+            let message = format!("the severity {} of `{}` is outside the pack's scale", policy.severity, policy.id);
+            let problem = Diagnostic::error(Code::NumberRange, policy.span, message)
+                .help(format!("reward.yaml says: {range}"));
+            problems.push(problem);
+        }
+    }
+}
+
+fn check_tests(program: &lang::Program, tests: &[TestCase], problems: &mut Diagnostics) {
+    let known: HashSet<&str> = program.policies.iter().map(|p| p.id.as_ref()).collect();
+    for test in tests {
+        let filters = test.policies.iter().flatten().map(|p| (&p.value, p.span));
+        let expect = &test.expect;
+        let expected = expect.hits.iter().chain(&expect.undecided).chain(&expect.signals).map(|e| (&e.policy, e.span));
+        for (policy, span) in filters.chain(expected) {
+            if !known.contains(policy.as_str()) {
+                let message = format!("the pack has no policy {}", quote(policy));
+                let problem = Diagnostic::error(Code::UnknownName, span, message);
+                problems.push(problem.did_you_mean(suggest(policy, known.iter().copied())));
+            }
+        }
+    }
+}
+
+/// The digest of what a pack means. Its version and description say the same of the same meaning, and
+/// are left out, as are comments, layout, and the order of declarations.
+fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("probity pack meaning v1");
+    part(&mut hasher, spec.name.value.as_bytes());
+    part(&mut hasher, spec.format.to_string().as_bytes());
+    part(&mut hasher, format!("{:?}", spec.clock).as_bytes());
+    part(&mut hasher, spec.errors.prefix.as_deref().unwrap_or_default().as_bytes());
+    part(&mut hasher, spec.on_undecided.word().as_bytes());
+    part(&mut hasher, spec.calibration.word().as_bytes());
+    part(&mut hasher, format!("{:?}", spec.reward.discount).as_bytes());
+    let mut categories: Vec<String> = spec.keywords.specs.iter().map(|c| format!("{:?}", c.value)).collect();
+    categories.sort();
+    for category in categories {
+        part(&mut hasher, category.as_bytes());
+    }
+    part(&mut hasher, lang::meaning(modules).as_bytes());
+    Digest::new(*hasher.finalize().as_bytes())
+}
+
+/// Length first, so that parts cannot run into each other.
+fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
+    hasher.update(bytes);
+}

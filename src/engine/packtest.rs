@@ -1,0 +1,104 @@
+//! Runs a pack's own tests: small traces with the verdicts that they must give.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+};
+
+use super::{EpisodeOutcome, Pack, run_episode};
+use crate::{
+    ingest::{Episode, Messages},
+    model::{PolicyId, Turn},
+    pack::{Expected, TestCase},
+};
+
+/// What running a pack's tests gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestReport {
+    /// Each test, in the order of the files.
+    pub results: Vec<TestResult>,
+    /// Policies with a predicate that fired in no test.
+    pub never_fired: Vec<PolicyId>,
+}
+
+impl TestReport {
+    /// Whether all tests gave what they must.
+    pub fn passed(&self) -> bool {
+        self.results.iter().all(|r| r.faults.is_empty())
+    }
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestResult {
+    /// Its name.
+    pub name: String,
+    /// What came out otherwise than it must; empty if it passed.
+    pub faults: Vec<String>,
+}
+
+/// Runs all tests of a pack.
+pub fn run_tests(pack: &Arc<Pack>) -> TestReport {
+    let mut fired: BTreeSet<PolicyId> = BTreeSet::new();
+    let results = pack
+        .tests()
+        .iter()
+        .map(|test| {
+            let outcome = run(pack, test);
+            fired.extend(outcome.hits.iter().map(|h| h.firing.policy.clone()));
+            fired.extend(outcome.signals.iter().map(|s| s.firing.policy.clone()));
+            TestResult { name: test.name.value.clone(), faults: faults(test, &outcome) }
+        })
+        .collect();
+    let never_fired = pack
+        .program()
+        .policies
+        .iter()
+        .filter(|p| p.effect != crate::model::Effect::Judge && !fired.contains(&p.id))
+        .map(|p| p.id.clone())
+        .collect();
+    TestReport { results, never_fired }
+}
+
+fn run(pack: &Arc<Pack>, test: &TestCase) -> EpisodeOutcome {
+    let messages = test.messages.as_list().unwrap_or_default().to_vec();
+    let episode = Episode {
+        id: test.name.value.clone(),
+        messages: Messages::List(messages.into()),
+        judge: Vec::new(),
+        judge_faults: Vec::new(),
+    };
+    run_episode(pack, &episode)
+}
+
+fn faults(test: &TestCase, outcome: &EpisodeOutcome) -> Vec<String> {
+    let wanted = |policy: &str| test.policies.as_ref().is_none_or(|list| list.iter().any(|p| p.value == policy));
+    let mut faults = Vec::new();
+    let mut compare = |what: &str, expected: &[Expected], found: BTreeSet<(Turn, String)>| {
+        let expected: BTreeSet<(Turn, String)> = expected.iter().map(|e| (e.turn, e.policy.clone())).collect();
+        let found: BTreeSet<_> = found.into_iter().filter(|(_, policy)| wanted(policy)).collect();
+        for (turn, policy) in expected.difference(&found) {
+            faults.push(format!("{policy} must be {what} at turn {turn}, and is not"));
+        }
+        for (turn, policy) in found.difference(&expected) {
+            faults.push(format!("{policy} is {what} at turn {turn}, and must not be"));
+        }
+    };
+    let hits = outcome.hits.iter().map(|h| (h.turn, h.firing.policy.to_string())).collect();
+    compare("a hit", &test.expect.hits, hits);
+    let undecided = outcome.undecided.iter().map(|u| (u.turn, u.policy.to_string())).collect();
+    compare("undecided", &test.expect.undecided, undecided);
+    let signals = outcome.signals.iter().map(|s| (s.turn, s.firing.policy.to_string())).collect();
+    compare("signalled", &test.expect.signals, signals);
+    let expected: BTreeSet<Turn> = test.expect.malformed.iter().map(|t| t.value).collect();
+    let found: BTreeSet<Turn> = outcome.malformed.iter().map(|m| m.turn).collect();
+    for turn in expected.difference(&found) {
+        faults.push(format!("turn {turn} must be malformed, and is not"));
+    }
+    for turn in found.difference(&expected) {
+        let reasons: Vec<&str> =
+            outcome.malformed.iter().filter(|m| m.turn == *turn).map(|m| m.reason.as_str()).collect();
+        faults.push(format!("turn {turn} is malformed, and must not be: {}", reasons.join("; ")));
+    }
+    faults
+}

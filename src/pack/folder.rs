@@ -1,0 +1,158 @@
+//! The edge to the file system: a pack's files, read into memory within limits.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::layout::{self, Part};
+
+/// Bytes that one file of a pack may have.
+pub(super) const MAX_FILE_BYTES: usize = 8 << 20;
+/// Bytes that all files of a pack may have.
+pub(super) const MAX_PACK_BYTES: usize = 128 << 20;
+/// Files that a pack may have.
+pub(super) const MAX_FILES: usize = 50_000;
+/// How deep folders may nest.
+const MAX_FOLDER_DEPTH: usize = 8;
+
+/// The files of a pack by their path in it, and what could not be read.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    pub(super) files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Files and folders whose content does not matter.
+    pub(super) unread: Vec<PathBuf>,
+    pub(super) problems: Vec<(PathBuf, FileProblem)>,
+    bytes: usize,
+}
+
+/// Why a file or folder was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FileProblem {
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    #[error("is a symbolic link that leads out of the pack")]
+    LeavesPack,
+    #[error("is neither a file nor a folder")]
+    Special,
+    #[error("has more than {} MiB", MAX_FILE_BYTES >> 20)]
+    LargeFile,
+    #[error("makes the pack larger than {} MiB", MAX_PACK_BYTES >> 20)]
+    LargePack,
+    #[error("makes more than {MAX_FILES} files in one pack")]
+    ManyFiles,
+    #[error("is nested deeper than {MAX_FOLDER_DEPTH} folders")]
+    Deep,
+}
+
+impl From<io::Error> for FileProblem {
+    fn from(error: io::Error) -> FileProblem {
+        FileProblem::Unreadable(error.to_string())
+    }
+}
+
+impl Folder {
+    /// Reads a pack's folder. Names that begin with a dot are passed over. Links are followed within
+    /// `boundary`.
+    pub(super) fn read(root: &Path, boundary: &Path) -> Folder {
+        let mut folder = Folder::default();
+        match boundary.canonicalize() {
+            Ok(boundary) => folder.enter(root, Path::new(""), &boundary, 0),
+            Err(error) => folder.problems.push((PathBuf::new(), error.into())),
+        }
+        folder
+    }
+
+    fn enter(&mut self, root: &Path, inside: &Path, boundary: &Path, depth: usize) {
+        match sorted_names(&root.join(inside)) {
+            Ok(names) => {
+                for name in names {
+                    self.take(root, &inside.join(name), boundary, depth);
+                }
+            }
+            Err(error) => self.problems.push((inside.to_owned(), error.into())),
+        }
+    }
+
+    fn take(&mut self, root: &Path, inside: &Path, boundary: &Path, depth: usize) {
+        let result = self.try_take(root, inside, boundary, depth);
+        if let Err(problem) = result {
+            self.problems.push((inside.to_owned(), problem));
+        }
+    }
+
+    fn try_take(&mut self, root: &Path, inside: &Path, boundary: &Path, depth: usize) -> Result<(), FileProblem> {
+        // Where a link leads is settled before anything behind it is looked at.
+        let real = root.join(inside).canonicalize()?;
+        if !real.starts_with(boundary) {
+            return Err(FileProblem::LeavesPack);
+        }
+        let meta = fs::metadata(&real)?;
+        if meta.is_dir() {
+            if !layout::is_folder(inside) {
+                self.unread.push(inside.to_owned());
+            } else if depth == MAX_FOLDER_DEPTH {
+                return Err(FileProblem::Deep);
+            } else {
+                self.enter(root, inside, boundary, depth + 1);
+            }
+            return Ok(());
+        }
+        if !meta.is_file() {
+            return Err(FileProblem::Special);
+        }
+        if !Part::of(inside).is_read() {
+            self.unread.push(inside.to_owned());
+            return Ok(());
+        }
+        let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        File::open(&real)?.take(limit + 1).read_to_end(&mut bytes)?;
+        self.keep(inside, bytes)
+    }
+
+    fn keep(&mut self, inside: &Path, bytes: Vec<u8>) -> Result<(), FileProblem> {
+        if self.files.len() >= MAX_FILES {
+            return Err(FileProblem::ManyFiles);
+        }
+        if bytes.len() > MAX_FILE_BYTES {
+            return Err(FileProblem::LargeFile);
+        }
+        if self.bytes + bytes.len() > MAX_PACK_BYTES {
+            return Err(FileProblem::LargePack);
+        }
+        self.bytes += bytes.len();
+        self.files.insert(inside.to_owned(), bytes);
+        Ok(())
+    }
+}
+
+impl From<&BTreeMap<PathBuf, Vec<u8>>> for Folder {
+    /// Files that are in memory already, held to the same limits.
+    fn from(files: &BTreeMap<PathBuf, Vec<u8>>) -> Folder {
+        let mut folder = Folder::default();
+        for (path, bytes) in files {
+            if !Part::of(path).is_read() {
+                folder.unread.push(path.clone());
+            } else if let Err(problem) = folder.keep(path, bytes.clone()) {
+                folder.problems.push((path.clone(), problem));
+            }
+        }
+        folder
+    }
+}
+
+/// The names in a folder that do not begin with a dot, in order.
+pub(super) fn sorted_names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

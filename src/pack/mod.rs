@@ -1,0 +1,27 @@
+//! Rule packs as files: reading a pack's folder, checking the shape of its YAML, collecting its `.policy`
+//! texts and its tests.
+//!
+//! A pack is read from a folder ([`read_pack`]) or from files in memory ([`read_pack_files`]), a rules folder
+//! with [`read_rules`]. Reading finds every mistake of every file at once. YAML comes in through one file,
+//! [`yaml`], and its shapes stay in this room: what leaves it is a [`PackSpec`].
+
+mod cases;
+mod fields;
+mod folder;
+#[cfg(test)]
+mod laws;
+mod layout;
+mod manifest;
+mod messages;
+mod node;
+mod payment;
+mod read;
+mod spec;
+mod terms;
+mod yaml;
+
+pub use read::{read_pack, read_pack_files, read_rules};
+pub use spec::{
+    Calibration, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec, RewardSpec, RuleSources, Spanned,
+    TestCase,
+};

@@ -1,0 +1,270 @@
+//! From files to a [`PackSpec`]: every file of a pack, every pack of a folder, all mistakes at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use semver::Version;
+
+use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Sources, Span, quote};
+
+use super::{
+    cases::{self, Names},
+    folder::{FileProblem, Folder, sorted_names},
+    layout::{self, Part},
+    manifest::{self, Manifest},
+    node::Node,
+    payment,
+    spec::{Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
+    terms, yaml,
+};
+
+/// Reads the pack in a folder.
+pub fn read_pack(dir: &Path) -> (PackSources, Diagnostics) {
+    read_one(dir, Folder::read(dir, dir))
+}
+
+/// Reads a pack from files in memory, by their paths inside the pack. `shown` is the folder that diagnostics
+/// name them under.
+pub fn read_pack_files(shown: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> (PackSources, Diagnostics) {
+    read_one(shown, Folder::from(files))
+}
+
+fn read_one(shown: &Path, folder: Folder) -> (PackSources, Diagnostics) {
+    let mut reading = Reading::default();
+    let pack = reading.pack(shown, folder);
+    (PackSources { sources: reading.sources, pack }, reading.diags)
+}
+
+/// Reads every pack of a rules folder: each of its folders is one. Two packs of the same name are an error.
+pub fn read_rules(dir: &Path) -> (RuleSources, Diagnostics) {
+    let mut reading = Reading::default();
+    let mut packs: Vec<PackSpec> = Vec::new();
+    for path in reading.pack_folders(dir) {
+        let pack = reading.pack(&path, Folder::read(&path, dir));
+        if let Some(first) = packs.iter().find(|p| p.name.value == pack.name.value) {
+            let what = format!("two packs have the name {}", quote(&pack.name.value));
+            reading.diags.push(
+                Diagnostic::error(Code::PackNameTwice, pack.name.span, what)
+                    .secondary(first.name.span, "the other one")
+                    .help("rename one of them"),
+            );
+        }
+        packs.push(pack);
+    }
+    (RuleSources { sources: reading.sources, packs }, reading.diags)
+}
+
+/// What a reading has gathered so far.
+#[derive(Default)]
+struct Reading {
+    sources: Sources,
+    diags: Diagnostics,
+}
+
+impl Reading {
+    /// The folders of a rules folder.
+    fn pack_folders(&mut self, dir: &Path) -> Vec<PathBuf> {
+        let names = match sorted_names(dir) {
+            Ok(names) => names,
+            Err(error) => {
+                self.report(dir, &FileProblem::from(error));
+                return Vec::new();
+            }
+        };
+        let mut folders = Vec::new();
+        for path in names.into_iter().map(|name| dir.join(name)) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| Part::of(Path::new(name)) == Part::Manifest) {
+                let span = self.place(&path);
+                self.diags.push(
+                    Diagnostic::error(Code::NoPack, span, "this folder is a pack, not a folder of packs")
+                        .help("give the folder that holds it"),
+                );
+                return Vec::new();
+            } else if path.file_name().is_some_and(|name| Part::of(Path::new(name)) != Part::Ignored) {
+                let span = self.place(&path);
+                self.diags.push(
+                    Diagnostic::warning(Code::FileUnknown, span, "nothing reads this file")
+                        .help("a rules folder holds one folder for each pack"),
+                );
+            }
+        }
+        if folders.is_empty() {
+            let span = self.place(dir);
+            self.diags.push(
+                Diagnostic::error(Code::NoPack, span, "this rules folder holds no pack")
+                    .help("a pack is a folder in it with a `pack.yaml`"),
+            );
+        }
+        folders
+    }
+
+    fn pack(&mut self, root: &Path, folder: Folder) -> PackSpec {
+        let mut manifest: Option<(FileId, Manifest)> = None;
+        let mut keywords = Keywords::default();
+        let mut reward = RewardSpec::default();
+        let mut policies = Vec::new();
+        let mut tests = Vec::new();
+        let mut names = Names::new();
+        for (path, bytes) in folder.files {
+            let shown = root.join(&path);
+            let Some(file) = self.text(&shown, bytes) else { continue };
+            match Part::of(&path) {
+                Part::Manifest => {
+                    let read = self.yaml(file).map(|root| manifest::read(&root, &mut self.diags));
+                    manifest = Some((file, read.unwrap_or_default()));
+                }
+                Part::Keywords => {
+                    keywords = self.yaml(file).map(|root| terms::read(&root, &mut self.diags)).unwrap_or_default();
+                }
+                Part::Reward => {
+                    reward = self.yaml(file).map(|root| payment::read(&root, &mut self.diags)).unwrap_or_default();
+                }
+                Part::Test => {
+                    let read = self.yaml(file).map(|root| cases::read(&root, &mut names, &mut self.diags));
+                    tests.extend(read.unwrap_or_default());
+                }
+                Part::Policy => policies.push(file),
+                Part::Later | Part::Ignored | Part::Unknown => {}
+            }
+        }
+        for (path, problem) in &folder.problems {
+            self.report(&root.join(path), problem);
+        }
+        self.unread(root, &folder.unread);
+        let (file, manifest) = match manifest {
+            Some(read) => read,
+            None => (self.no_manifest(root, &folder.problems), Manifest::default()),
+        };
+        let folder_name = root.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        PackSpec {
+            root: root.to_owned(),
+            file,
+            name: manifest.name.unwrap_or_else(|| manifest::stand_in_name(&folder_name, file)),
+            version: manifest.version.unwrap_or(Version::new(0, 0, 0)),
+            format: PackSpec::FORMAT,
+            description: manifest.description,
+            clock: manifest.clock,
+            errors: manifest.errors,
+            on_undecided: manifest.on_undecided,
+            calibration: manifest.calibration,
+            keywords,
+            reward,
+            policies,
+            tests,
+        }
+    }
+
+    /// Takes a file's text in. Bytes that are no UTF-8 are reported where they begin.
+    fn text(&mut self, shown: &Path, bytes: Vec<u8>) -> Option<FileId> {
+        let name = shown.display().to_string();
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                // Offsets count from after the mark, as editors show them.
+                let plain = text.trim_start_matches('\u{feff}');
+                let marked = plain.len() < text.len();
+                let file = self.sources.add(name, plain);
+                if marked {
+                    self.diags.push(
+                        Diagnostic::warning(
+                            Code::FileMark,
+                            Span::start_of(file),
+                            "the file begins with a byte-order mark",
+                        )
+                        .help("save it as UTF-8 without one"),
+                    );
+                }
+                Some(file)
+            }
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let bytes = error.into_bytes();
+                let readable = bytes.get(..valid).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default();
+                let file = self.sources.add(name, readable);
+                self.diags.push(
+                    Diagnostic::error(
+                        Code::FileNotUtf8,
+                        Span::new(file, valid..valid),
+                        "the file is not UTF-8 from here on",
+                    )
+                    .help("save it as UTF-8"),
+                );
+                None
+            }
+        }
+    }
+
+    fn yaml(&mut self, file: FileId) -> Option<Node> {
+        yaml::parse(file, self.sources.text(file), &mut self.diags)
+    }
+
+    /// A place to report about a path that has no text.
+    fn place(&mut self, shown: &Path) -> Span {
+        Span::start_of(self.sources.add_name(shown.display().to_string()))
+    }
+
+    fn report(&mut self, shown: &Path, problem: &FileProblem) {
+        let (code, help) = match problem {
+            FileProblem::Unreadable(_) | FileProblem::Special => (Code::FileUnreadable, None),
+            FileProblem::LeavesPack => (Code::LinkLeavesPack, Some("copy the file into the pack")),
+            FileProblem::LargeFile | FileProblem::LargePack | FileProblem::ManyFiles | FileProblem::Deep => {
+                (Code::FileTooLarge, None)
+            }
+        };
+        let span = self.place(shown);
+        let diagnostic = Diagnostic::error(code, span, format!("this {problem}"));
+        self.diags.push(match help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        });
+    }
+
+    /// Reports files that nothing reads; of a folder that no pack has, the folder once.
+    fn unread(&mut self, root: &Path, paths: &[PathBuf]) {
+        let mut reported = BTreeSet::new();
+        for path in paths {
+            let path = match path.iter().next() {
+                Some(first) if !layout::is_folder(path) => Path::new(first),
+                _ => path,
+            };
+            let part = Part::of(path);
+            if part == Part::Ignored || !reported.insert(path) {
+                continue;
+            }
+            let span = self.place(&root.join(path));
+            self.diags.push(if part == Part::Later {
+                let name = path.display();
+                let what = format!("this version of Probity does not read {name} yet");
+                Diagnostic::error(Code::FileNotYetRead, span, what)
+                    .help("remove it: what it asks for would silently not happen")
+            } else {
+                Diagnostic::warning(Code::FileUnknown, span, "nothing reads this").help(layout::advice(path))
+            });
+        }
+    }
+
+    /// Reports that there is no `pack.yaml`, unless it is known why.
+    fn no_manifest(&mut self, root: &Path, problems: &[(PathBuf, FileProblem)]) -> FileId {
+        let shown = root.join("pack.yaml");
+        let name = shown.display().to_string();
+        if let Some((file, _)) = self.sources.iter().find(|(_, source)| source.name() == name) {
+            return file;
+        }
+        let file = self.sources.add_name(name);
+        let root_problem = problems.iter().any(|(path, _)| path.as_os_str().is_empty());
+        if !root_problem {
+            self.diags.push(
+                Diagnostic::error(
+                    Code::FileMissing,
+                    Span::start_of(file),
+                    "a pack needs this file, and it is not there",
+                )
+                .help("it holds at least `name`, `version` and `format`"),
+            );
+        }
+        file
+    }
+}

@@ -1,0 +1,185 @@
+//! What a pack says, read and checked, with the places in its files that later rooms point at.
+
+use std::{path::PathBuf, sync::Arc};
+
+use semver::Version;
+
+use crate::{
+    diag::{FileId, Sources, Span},
+    keywords::{Categories, CategorySpec},
+    model::{Gate, Num, Turn, Value},
+};
+
+/// A value with the place where it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// The YAML files of one pack, read; with its `.policy` files as text.
+#[derive(Clone, Debug)]
+pub struct PackSources {
+    /// Every file, for diagnostics to point into.
+    pub sources: Sources,
+    /// What the files say. Where a file has errors this holds what could be read; use it only to look for
+    /// more errors.
+    pub pack: PackSpec,
+}
+
+/// The packs of a rules folder, read.
+#[derive(Clone, Debug)]
+pub struct RuleSources {
+    /// Every file of every pack.
+    pub sources: Sources,
+    /// The packs, by folder name.
+    pub packs: Vec<PackSpec>,
+}
+
+/// What the YAML files of a pack say.
+#[derive(Clone, Debug)]
+pub struct PackSpec {
+    /// The folder, as shown.
+    pub root: PathBuf,
+    /// `pack.yaml`.
+    pub file: FileId,
+    /// The pack's name.
+    pub name: Spanned<String>,
+    /// The pack's own version.
+    pub version: Version,
+    /// The version of the rules language; [`PackSpec::FORMAT`] is the only one so far.
+    pub format: u32,
+    /// What the pack is for; may be empty.
+    pub description: String,
+    /// The fixed `now` of value expressions: seconds since 1970-01-01T00:00:00Z.
+    pub clock: Option<Num>,
+    /// What an error result is where the trace's format does not say so.
+    pub errors: ErrorRule,
+    /// What the gate answers where a policy is undecided.
+    pub on_undecided: Gate,
+    /// Whether the pack's numbers were fitted to data.
+    pub calibration: Calibration,
+    /// Keyword categories.
+    pub keywords: Keywords,
+    /// How violations are paid.
+    pub reward: RewardSpec,
+    /// The `.policy` files, by path.
+    pub policies: Vec<FileId>,
+    /// The pack's own tests, by file and place.
+    pub tests: Vec<TestCase>,
+}
+
+impl PackSpec {
+    /// The version of the rules language that this version of Probity reads.
+    pub const FORMAT: u32 = 1;
+}
+
+/// What an error result is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorRule {
+    /// A text that begins with this is one (case-sensitive, not trimmed). Never empty.
+    pub prefix: Option<String>,
+}
+
+/// Whether the numbers of a pack were fitted to data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Calibration {
+    /// They are estimates.
+    #[default]
+    Uncalibrated,
+    /// They were fitted.
+    Calibrated {
+        /// To which data.
+        dataset: String,
+        /// When, as `YYYY-MM-DD`.
+        date: String,
+    },
+}
+
+impl Calibration {
+    /// `CALIBRATED` or `UNCALIBRATED`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Calibration::Uncalibrated => "UNCALIBRATED",
+            Calibration::Calibrated { .. } => "CALIBRATED",
+        }
+    }
+}
+
+/// The keyword categories of a pack.
+#[derive(Clone, Debug, Default)]
+pub struct Keywords {
+    /// The categories with the places of their names, in the order of the file; those with errors too.
+    pub specs: Vec<Spanned<CategorySpec>>,
+    /// All of them compiled; the n-th category is the n-th of `specs`. `None` if one has an error.
+    pub compiled: Option<Arc<Categories>>,
+}
+
+/// How violations are paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewardSpec {
+    /// The least severity that a policy of the pack may have.
+    pub severity_min: Num,
+    /// The greatest one, if there is a limit.
+    pub severity_max: Option<Num>,
+    /// The share of the severity that the first, second, ... hit of a policy in an episode is paid; the last
+    /// one repeats. Never empty; each from 0 to 1.
+    pub discount: Vec<Num>,
+}
+
+impl RewardSpec {
+    /// The share of the severity that a hit is paid, after `earlier` hits of the same policy.
+    pub fn discount_after(&self, earlier: u32) -> Num {
+        let at = usize::try_from(earlier).unwrap_or(usize::MAX);
+        self.discount.get(at).or(self.discount.last()).copied().unwrap_or(Num::ONE)
+    }
+}
+
+impl Default for RewardSpec {
+    /// Severities from 0 without a limit; 1, 1/2, then nothing.
+    fn default() -> RewardSpec {
+        let half = Num::new(5, -1);
+        RewardSpec { severity_min: Num::ZERO, severity_max: None, discount: vec![Num::ONE, half, Num::ZERO] }
+    }
+}
+
+/// A small trace with the verdicts that it must give.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestCase {
+    /// Its name, unique in the pack.
+    pub name: Spanned<String>,
+    /// Only verdicts of these policies are compared; all if there is no such list.
+    pub policies: Option<Vec<Spanned<String>>>,
+    /// The messages in the OpenAI shape, a list.
+    pub messages: Value,
+    /// Where each message is written.
+    pub message_spans: Vec<Span>,
+    /// What must come out, and nothing else.
+    pub expect: Expect,
+}
+
+/// The verdicts of a test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// Violations.
+    pub hits: Vec<Expected>,
+    /// Policies that cannot be decided.
+    pub undecided: Vec<Expected>,
+    /// Firings of `review`, `flag` and `milestone` policies.
+    pub signals: Vec<Expected>,
+    /// Turns at which something could not be taken in.
+    pub malformed: Vec<Spanned<Turn>>,
+}
+
+/// A verdict of a policy at a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The policy's id.
+    pub policy: String,
+    /// The message index.
+    pub turn: Turn,
+    /// Where it is written.
+    pub span: Span,
+}

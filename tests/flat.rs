@@ -1,0 +1,92 @@
+//! The cost of one more event, in steps: the same at any length of the trace and with any number of
+//! policies that do not concern it. Steps are counted by the engine, so no clock is involved.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use probity::{
+    diag::Style,
+    engine::{Pack, Session, load_pack_files},
+    model::{Value, json},
+};
+
+/// The airline pack with more policies, none of which concerns its tools.
+fn airline_and(more: usize) -> Arc<Pack> {
+    let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+    for name in ["pack.yaml", "keywords.yaml", "reward.yaml"] {
+        if let Ok(text) = fs::read(Path::new("rules/airline").join(name)) {
+            files.insert(name.into(), text);
+        }
+    }
+    for entry in fs::read_dir("rules/airline/policies").unwrap() {
+        let path = entry.unwrap().path();
+        files.insert(Path::new("policies").join(path.file_name().unwrap()), fs::read(&path).unwrap());
+    }
+    let others: String = (0..more)
+        .map(|i| {
+            format!(
+                "policy OTHER{i} \"about another tool\" {{ severity 0.5 on call tool_{i} \
+                 deny if once(result tool_{i} where it.call.args.id == args.id) and count(call tool_{i} within 1h) > 3 }}\n"
+            )
+        })
+        .collect();
+    files.insert("policies/others.policy".into(), others.into_bytes());
+    let loaded = load_pack_files(Path::new("airline"), &files);
+    let shown = loaded.diagnostics.render(&loaded.sources, Style::Plain);
+    loaded.result.unwrap_or_else(|| panic!("{shown}"))
+}
+
+/// One round of a conversation that repeats: a request, a look-up, an answer, a cancellation.
+fn round(i: usize) -> [Value; 4] {
+    let call = |id: &str, tool: &str| {
+        format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}{i}","type":"function","function":{{"name":"{tool}","arguments":"{{\"reservation_id\":\"R1\"}}"}}}}]}}"#
+        )
+    };
+    [
+        r#"{"role":"user","content":"Yes, please go ahead."}"#.to_owned(),
+        call("r", "get_reservation_details"),
+        format!(
+            r#"{{"role":"tool","tool_call_id":"r{i}","content":"{{\"reservation_id\":\"R1\",\"user_id\":\"u\",\"cabin\":\"economy\",\"insurance\":\"no\",\"created_at\":\"2024-05-15T10:00:00\"}}"}}"#
+        ),
+        call("c", "cancel_reservation"),
+    ]
+    .map(|text| json::parse(text.as_bytes()).unwrap())
+}
+
+/// Steps of each message of the round that begins at a length.
+fn steps_at(pack: &Arc<Pack>, rounds: usize) -> Vec<u64> {
+    let mut session = Session::new(pack.clone());
+    for i in 0..rounds {
+        for message in round(i) {
+            session.message(&message).unwrap();
+        }
+    }
+    round(rounds)
+        .iter()
+        .map(|message| {
+            session.message(message).unwrap();
+            session.steps()
+        })
+        .collect()
+}
+
+#[test]
+fn steps_do_not_grow_with_the_trace() {
+    let pack = airline_and(0);
+    // 12 messages, and 10,000.
+    let early = steps_at(&pack, 3);
+    assert!(early.iter().sum::<u64>() > 50, "{early:?} is too little to be true");
+    assert_eq!(early, steps_at(&pack, 2_500));
+}
+
+#[test]
+fn steps_do_not_grow_with_policies_about_other_tools() {
+    assert_eq!(steps_at(&airline_and(0), 3), steps_at(&airline_and(20_000), 3));
+}
