@@ -12,6 +12,7 @@ use pest::{
     iterators::{Pair, Pairs},
 };
 
+mod depth;
 mod words;
 
 use super::ast::*;
@@ -114,13 +115,17 @@ fn next_item(text: &str, from: usize) -> usize {
             Some(line_end) => at += line_end + 1,
         }
         let rest = text.get(at..).unwrap_or_default();
-        let begins = ITEM_WORDS
-            .iter()
-            .any(|word| rest.strip_prefix(word).is_some_and(|after| after.starts_with(|c: char| c.is_whitespace())));
-        if begins {
+        if begins_item(rest) {
             return at;
         }
     }
+}
+
+/// Whether a text begins with the word of a declaration.
+fn begins_item(text: &str) -> bool {
+    ITEM_WORDS
+        .iter()
+        .any(|word| text.strip_prefix(word).is_some_and(|after| after.starts_with(|c: char| c.is_whitespace())))
 }
 
 type Read<T> = Result<T, Box<Diagnostic>>;
@@ -144,40 +149,12 @@ impl Reader {
         Err(Box::new(Diagnostic::error(code, self.span(pair), message)))
     }
 
-    /// A first look at the text of the item: the deepest bracket and the number of quantifiers, both
-    /// of which the parser would recurse on.
+    /// A first look at the text of an item, before the grammar recurses over it.
     fn too_deep(&self, rest: &str) -> Option<Diagnostic> {
-        let end = next_item(rest, 0);
-        let mut depth = 0u16;
-        let mut quantifiers = 0u16;
-        let mut word_start = None;
-        let mut chars = rest.get(..end)?.char_indices().peekable();
-        while let Some((i, c)) = chars.next() {
-            if c.is_ascii_alphanumeric() || c == '_' {
-                word_start.get_or_insert(i);
-                continue;
-            }
-            if let Some(word) = word_start.take().and_then(|start| rest.get(start..i))
-                && matches!(word, "any" | "all" | "none")
-            {
-                quantifiers = quantifiers.saturating_add(1);
-            }
-            match c {
-                '(' | '[' | '{' => depth = depth.saturating_add(1),
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                '#' => while chars.next_if(|(_, c)| *c != '\n').is_some() {},
-                _ => {}
-            }
-            if depth > MAX_NESTING || quantifiers > 4 * MAX_NESTING {
-                let at = Span::new(self.file, self.base + i..self.base + i + c.len_utf8());
-                return Some(
-                    Diagnostic::error(Code::TooDeep, at, "this is nested too deep")
-                        .label(format!("more than {MAX_NESTING} levels"))
-                        .help("split it with `let` or `def`"),
-                );
-            }
-        }
-        None
+        let place = depth::too_deep(rest)?;
+        let at = Span::new(self.file, self.base + place..self.base + place + 1);
+        let problem = Diagnostic::error(Code::TooDeep, at, "this is nested too deep");
+        Some(problem.label(format!("more than {MAX_NESTING} levels")).help("split it with `let` or `def`"))
     }
 
     fn syntax_error(&self, rest: &str, error: &pest::error::Error<Rule>) -> Diagnostic {

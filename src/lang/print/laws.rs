@@ -379,3 +379,12 @@ fn meaning_is_that_of_what_is_said_and_not_of_how() {
         assert_ne!(meaning(&[read(one)]), meaning(&[read(&other)]), "{from} -> {to}");
     }
 }
+
+#[test]
+fn brackets_behind_a_text_with_a_hash_are_counted() {
+    let deep = "(".repeat(200_000);
+    let text = format!("def f() = \"#\" == {deep}");
+    let (_, problems) = parse(Sources::new().add("x.policy", ""), &text);
+    let codes: Vec<_> = problems.into_iter().map(|p| p.code).collect();
+    assert_eq!(codes, [crate::diag::Code::TooDeep]);
+}
