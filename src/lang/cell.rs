@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     ast::HistoryOp,
+    key::{Key, Part, is_exact, may_equal},
     program::Window,
     tally::{Answer, Item, Looked, Reach, Tally, answer},
     val::{Datum, Val, Why, WhyKind},
@@ -25,9 +26,6 @@ pub const LOOK_BACK: usize = 256;
 
 /// How many possible openings of a `since` window are kept apart.
 const OPENINGS: usize = 16;
-
-/// A join key; a part that the event does not tell is none.
-pub type Key = Vec<Option<Value>>;
 
 /// Running aggregates.
 #[derive(Clone, Debug)]
@@ -44,9 +42,9 @@ pub struct Running {
 
 #[derive(Clone, Debug, Default)]
 struct Epoch {
-    /// By keys that are known in full.
-    buckets: HashMap<Vec<Value>, Tally>,
-    /// By keys of which a part is unknown.
+    /// By keys that can be compared exactly.
+    buckets: HashMap<Key, Tally>,
+    /// By keys that cannot.
     loose: HashMap<Key, Tally>,
 }
 
@@ -65,7 +63,7 @@ impl Running {
 
     /// Takes in an event; gives its rough size in bytes.
     pub fn add(&mut self, item: Item, key: Key, at: Span) -> usize {
-        let bytes = Tally::item_bytes(&item) + key.iter().flatten().map(Value::weight).sum::<usize>();
+        let bytes = Tally::item_bytes(&item) + key.iter().map(Part::weight).sum::<usize>();
         self.settle(item.turn, at);
         match &mut self.pending {
             Some(pending) => pending.push((item, key)),
@@ -76,12 +74,10 @@ impl Running {
 
     fn count(&mut self, item: Item, key: Key, at: Span) {
         let (op, reach) = (self.op, self.reach);
-        let known: Option<Vec<Value>> = key.iter().cloned().collect();
+        let exact = is_exact(&key);
         for epoch in &mut self.epochs {
-            let tally = match &known {
-                Some(known) => epoch.buckets.entry(known.clone()).or_insert_with(|| Tally::new(op, reach)),
-                None => epoch.loose.entry(key.clone()).or_insert_with(|| Tally::new(op, reach)),
-            };
+            let tallies = if exact { &mut epoch.buckets } else { &mut epoch.loose };
+            let tally = tallies.entry(key.clone()).or_insert_with(|| Tally::new(op, reach));
             tally.add(item.clone(), reach, at);
         }
     }
@@ -172,15 +168,15 @@ fn finish(op: HistoryOp, looks: &[Looked<'_>], at: Span, this: &Event) -> Answer
 
 /// The present side of the join.
 pub struct Asked {
-    /// The key; a part that is unknown now is none.
-    pub parts: Vec<Option<Value>>,
+    /// The key.
+    pub parts: Key,
     /// False if a condition on the present alone is unknown: then no match is certain.
     pub certain: bool,
 }
 
 struct Names {
-    exact: Vec<Vec<Value>>,
-    doubtful: Vec<Vec<Value>>,
+    exact: Vec<Key>,
+    doubtful: Vec<Key>,
     loose: Vec<Key>,
 }
 
@@ -190,32 +186,18 @@ struct TooMany;
 impl Epoch {
     /// Which tallies concern a key.
     fn names(&self, asked: &Asked) -> Result<Names, TooMany> {
-        let agrees = |mine: &Option<Value>, theirs: &Option<Value>| match (mine, theirs) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-        let known: Option<Vec<Value>> = asked.parts.iter().cloned().collect();
-        let (exact, doubtful) = match known {
-            Some(known) => (vec![known], Vec::new()),
-            None => {
-                if self.buckets.len() > LOOK_BACK {
-                    return Err(TooMany);
-                }
-                let fits = |name: &&Vec<Value>| {
-                    name.iter().zip(&asked.parts).all(|(mine, theirs)| theirs.as_ref().is_none_or(|t| t == mine))
-                };
-                (Vec::new(), self.buckets.keys().filter(fits).cloned().collect())
+        let (exact, doubtful) = if is_exact(&asked.parts) {
+            (vec![asked.parts.clone()], Vec::new())
+        } else {
+            if self.buckets.len() > LOOK_BACK {
+                return Err(TooMany);
             }
+            (Vec::new(), self.buckets.keys().filter(|name| may_equal(name, &asked.parts)).cloned().collect())
         };
         if self.loose.len() > LOOK_BACK {
             return Err(TooMany);
         }
-        let loose = self
-            .loose
-            .keys()
-            .filter(|name| name.iter().zip(&asked.parts).all(|(mine, theirs)| agrees(mine, theirs)))
-            .cloned()
-            .collect();
+        let loose = self.loose.keys().filter(|name| may_equal(name, &asked.parts)).cloned().collect();
         Ok(Names { exact, doubtful, loose })
     }
 }
@@ -225,7 +207,14 @@ pub fn merge(op: HistoryOp, answers: Vec<Answer>, at: Span) -> Answer {
     let mut answers = answers.into_iter();
     let Some(first) = answers.next() else { return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None } };
     let join = if matches!(op, HistoryOp::Count | HistoryOp::Distinct) { hull } else { agreed };
-    answers.fold(first, |so_far, next| Answer { val: join(&so_far.val, &next.val, at), rests_on: so_far.rests_on })
+    let mut merged =
+        answers.fold(first, |so_far, next| Answer { val: join(&so_far.val, &next.val, at), rests_on: so_far.rests_on });
+    // Where the openings do not agree on an event, none is given.
+    let seeks = matches!(op, HistoryOp::First | HistoryOp::Last | HistoryOp::Previous);
+    if seeks && !matches!(merged.val, Val::Known(_)) {
+        merged.rests_on = None;
+    }
+    merged
 }
 
 fn agreed(a: &Val, b: &Val, at: Span) -> Val {
@@ -258,7 +247,7 @@ fn hull(a: &Val, b: &Val, at: Span) -> Val {
 /// The last events of each key.
 #[derive(Clone, Debug, Default)]
 pub struct LookBack {
-    buckets: HashMap<Vec<Value>, Ring>,
+    buckets: HashMap<Key, Ring>,
     loose: Ring,
     /// What may have opened the window.
     pub openings: Ring,
@@ -299,20 +288,16 @@ pub struct Candidates {
 impl LookBack {
     /// Takes in an event.
     pub fn push(&mut self, event: Arc<Event>, certain: bool, key: Key) {
-        match key.into_iter().collect::<Option<Vec<Value>>>() {
-            Some(known) => self.buckets.entry(known).or_default().push(event, certain),
-            None => self.loose.push(event, certain),
-        }
+        let ring = if is_exact(&key) { self.buckets.entry(key).or_default() } else { &mut self.loose };
+        ring.push(event, certain);
     }
 
     /// The events that may have this key, at most [`LOOK_BACK`] of them.
     pub fn candidates(&self, asked: &Asked) -> Candidates {
-        let fits = |name: &&Vec<Value>| {
-            name.iter().zip(&asked.parts).all(|(mine, theirs)| theirs.as_ref().is_none_or(|t| t == mine))
-        };
-        let mut rings: Vec<&Ring> = match asked.parts.iter().cloned().collect::<Option<Vec<Value>>>() {
-            Some(known) => self.buckets.get(&known).into_iter().collect(),
-            None => self.buckets.iter().filter(|(name, _)| fits(name)).map(|(_, ring)| ring).collect(),
+        let mut rings: Vec<&Ring> = if is_exact(&asked.parts) {
+            self.buckets.get(&asked.parts).into_iter().collect()
+        } else {
+            self.buckets.iter().filter(|(name, _)| may_equal(name, &asked.parts)).map(|(_, ring)| ring).collect()
         };
         rings.push(&self.loose);
         let mut events: Vec<Arc<Event>> = rings.iter().flat_map(|r| r.items.iter().map(|(e, _)| e.clone())).collect();

@@ -347,7 +347,10 @@ impl<'p, 's> Eval<'p, 's> {
             Over::Fact { fact, index } => {
                 let wanted = match index {
                     Some((index, node)) => {
+                        // Only what the filter reads for an entry is evidence.
+                        let record = self.record.take();
                         let val = self.eval(node);
+                        self.record = record;
                         val.as_key(node.at).ok().map(|v| (*index, v.clone()))
                     }
                     None => None,

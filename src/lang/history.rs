@@ -6,6 +6,7 @@ use super::{
     ast::HistoryOp,
     cell::{Asked, merge},
     eval::{Eval, payload},
+    key::Part,
     program::{Ask, Cell, Node, Opening, Plan},
     state::CellState,
     tally::{Answer, Item, answer_items},
@@ -40,7 +41,7 @@ impl<'p> Eval<'p, '_> {
         if present == Tri::False {
             return answer_items(cell.op, &[], at);
         }
-        let parts = ask.key.iter().map(|node| self.eval(node).as_key(node.at).ok().cloned()).collect();
+        let parts = ask.key.iter().map(|node| Part::of(&self.eval(node))).collect();
         let asked = Asked { parts, certain: present == Tri::True };
         match &cell.plan {
             Plan::Running { .. } => {

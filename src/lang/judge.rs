@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    cell::Key,
     eval::Eval,
     history::source_match,
+    key::{Key, Part},
     program::{Cond, Fact, Id, MessagePart, Node, Opening, Plan, Policy, Program},
     state::{CellState, Limits, State},
     val::{Datum, Tri, Val, Why, WhyKind},
@@ -249,7 +249,7 @@ fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
     if matches == Tri::False {
         return;
     }
-    let key: Key = cell.key.iter().map(|node| eval.eval(node).as_key(node.at).ok().cloned()).collect();
+    let key: Key = cell.key.iter().map(|node| Part::of(&eval.eval(node))).collect();
     match &cell.plan {
         Plan::Running { .. } => {
             let Some(item) = eval.item(cell.op, cell.element.as_ref(), event, matches, cell.span) else { return };

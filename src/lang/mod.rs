@@ -15,6 +15,7 @@ mod eval;
 mod fact;
 mod history;
 mod judge;
+mod key;
 pub mod ops;
 mod parse;
 mod print;

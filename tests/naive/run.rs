@@ -193,10 +193,6 @@ impl<'p> Naive<'p> {
                 })
                 .collect::<String>()
         });
-        Firing {
-            policy: Arc::clone(&policy.id.text),
-            message: text.unwrap_or_else(|| policy.title.to_string()),
-            evidence,
-        }
+        Firing { policy: Arc::clone(&policy.id.text), message: text.unwrap_or_default(), evidence }
     }
 }

@@ -1,0 +1,98 @@
+//! Random programs on random traces: the engine and the naive interpreter must say the same of every
+//! event, evidence and messages included.
+//!
+//! `PROBITY_DIFFERENTIAL_CASES` (default 4000) says how many cases are run, `PROBITY_DIFFERENTIAL_SEED`
+//! (default 0) where the seeds begin. A case that fails is made smaller and printed with its seed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod naive;
+mod differential {
+    pub mod compare;
+    pub mod generate;
+    pub mod random;
+    pub mod reduce;
+    pub mod trace;
+    pub mod tree;
+}
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use differential::{
+    compare::{Outcome, run},
+    generate,
+    random::Random,
+    reduce::Case,
+    trace::trace,
+};
+
+fn case(seed: u64) -> Case {
+    let mut random = Random::new(seed);
+    let items = generate::program(&mut random);
+    Case { items, messages: trace(&mut random) }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// What a case shows if it fails: how the evaluators differ, or the words of a panic.
+fn failure(case: &Case) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(|| run(case))) {
+        Ok(Outcome::Same(_) | Outcome::Refused(_)) => None,
+        Ok(Outcome::Differ(how)) => Some(how),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            Some(text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default())
+        }
+    }
+}
+
+#[test]
+fn the_engine_says_what_the_naive_interpreter_says() {
+    let (cases, first) = (setting("PROBITY_DIFFERENTIAL_CASES", 4000), setting("PROBITY_DIFFERENTIAL_SEED", 0));
+    let (mut refused, mut fired, mut undecided, mut unusable) = (Vec::new(), 0, 0, 0);
+    // A panic of either evaluator is reported below, with its case.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut failed = None;
+    for seed in first..first + cases {
+        let case = case(seed);
+        match catch_unwind(AssertUnwindSafe(|| run(&case))) {
+            Ok(Outcome::Refused(words)) => refused.push((seed, words)),
+            Ok(Outcome::Same(verdicts)) => {
+                for verdict in verdicts {
+                    fired += verdict.firings.len();
+                    undecided += verdict.undecided.len();
+                    unusable += verdict.unusable.len();
+                }
+            }
+            _ => {
+                failed = Some((seed, case.reduce(&|case| failure(case).is_some())));
+                break;
+            }
+        }
+    }
+    let _ = std::panic::take_hook();
+    if let Some((seed, case)) = failed {
+        let how = failure(&case).unwrap_or_default();
+        panic!("seed {seed}\n{}\n{}\n{how}", case.source(), case.messages.join("\n"));
+    }
+    println!(
+        "{cases} cases: {fired} firings, {undecided} undecided, {unusable} unusable, {} programs refused",
+        refused.len()
+    );
+    let first = refused.first().map(|(seed, words)| format!("seed {seed}\n{words}"));
+    assert!(
+        refused.len() as u64 * 20 <= cases,
+        "too many programs are refused, the first: {}",
+        first.unwrap_or_default()
+    );
+    assert!(fired as u64 > cases / 2 && undecided as u64 > cases / 2, "the cases say too little");
+}
