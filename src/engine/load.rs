@@ -75,7 +75,11 @@ pub fn load_pack_files(shown: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Load
 fn from_sources((read, diagnostics): (PackSources, Diagnostics)) -> Loaded<Arc<Pack>> {
     let PackSources { sources, pack } = read;
     let all = build(sources, vec![pack], diagnostics);
-    Loaded { result: all.result.and_then(|packs| packs.into_iter().next()), diagnostics: all.diagnostics, sources: all.sources }
+    Loaded {
+        result: all.result.and_then(|packs| packs.into_iter().next()),
+        diagnostics: all.diagnostics,
+        sources: all.sources,
+    }
 }
 
 /// Loads every pack of a rules folder.
@@ -160,8 +164,8 @@ fn check_severities(program: &lang::Program, spec: &PackSpec, problems: &mut Dia
         if policy.severity < least || most.is_some_and(|most| policy.severity > most) {
             let range = most.map_or(format!("at least {least}"), |most| format!("from {least} to {most}"));
             let message = format!("the severity {} of `{}` is outside the pack's scale", policy.severity, policy.id);
-            let problem = Diagnostic::error(Code::NumberRange, policy.span, message)
-                .help(format!("reward.yaml says: {range}"));
+            let problem =
+                Diagnostic::error(Code::NumberRange, policy.span, message).help(format!("reward.yaml says: {range}"));
             problems.push(problem);
         }
     }

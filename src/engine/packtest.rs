@@ -1,9 +1,6 @@
 //! Runs a pack's own tests: small traces with the verdicts that they must give.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{EpisodeOutcome, Pack, run_episode};
 use crate::{

@@ -5,7 +5,7 @@
 //! evaluates expressions.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     sync::Arc,
 };
 
@@ -13,7 +13,7 @@ use super::{
     ast::HistoryOp,
     key::{Key, Part, is_exact, may_equal},
     program::Window,
-    tally::{Answer, Item, Looked, Reach, Tally, answer},
+    tally::{Answer, Item, Looked, Place, Reach, Tally, answer},
     val::{Datum, Val, Why, WhyKind},
 };
 use crate::{
@@ -46,6 +46,8 @@ struct Epoch {
     buckets: HashMap<Key, Tally>,
     /// By keys that cannot.
     loose: HashMap<Key, Tally>,
+    /// Rough size of both.
+    bytes: usize,
 }
 
 impl Running {
@@ -61,15 +63,18 @@ impl Running {
         Running { op, reach, epochs: vec![Epoch::default()], lost: false, pending }
     }
 
-    /// Takes in an event; gives its rough size in bytes.
-    pub fn add(&mut self, item: Item, key: Key, at: Span) -> usize {
-        let bytes = Tally::item_bytes(&item) + key.iter().map(Part::weight).sum::<usize>();
+    /// Takes in an event.
+    pub fn add(&mut self, item: Item, key: Key, at: Span) {
         self.settle(item.turn, at);
         match &mut self.pending {
             Some(pending) => pending.push((item, key)),
             None => self.count(item, key, at),
         }
-        bytes
+    }
+
+    /// A rough size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.epochs.iter().map(|epoch| epoch.bytes).sum()
     }
 
     fn count(&mut self, item: Item, key: Key, at: Span) {
@@ -77,8 +82,19 @@ impl Running {
         let exact = is_exact(&key);
         for epoch in &mut self.epochs {
             let tallies = if exact { &mut epoch.buckets } else { &mut epoch.loose };
-            let tally = tallies.entry(key.clone()).or_insert_with(|| Tally::new(op, reach));
+            let mut bytes = epoch.bytes;
+            let tally = match tallies.entry(key.clone()) {
+                Entry::Occupied(held) => {
+                    bytes = bytes.saturating_sub(held.get().bytes());
+                    held.into_mut()
+                }
+                Entry::Vacant(free) => {
+                    bytes += key.iter().map(Part::weight).sum::<usize>();
+                    free.insert(Tally::new(op, reach))
+                }
+            };
             tally.add(item.clone(), reach, at);
+            epoch.bytes = bytes + tally.bytes();
         }
     }
 
@@ -124,15 +140,8 @@ impl Running {
                 return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
             };
             *steps += 1 + u64::try_from(names.loose.len() + names.doubtful.len()).unwrap_or(u64::MAX);
-            for name in names.exact.iter().chain(&names.doubtful) {
-                if let Some(tally) = epoch.buckets.get_mut(name) {
-                    tally.settle(reach, this);
-                }
-            }
-            for name in &names.loose {
-                if let Some(tally) = epoch.loose.get_mut(name) {
-                    tally.settle(reach, this);
-                }
+            if reach.is_some() {
+                epoch.settle(&names, reach, &Place::of(this));
             }
             let mut looks = Vec::new();
             for name in &names.exact {
@@ -184,6 +193,19 @@ struct Names {
 struct TooMany;
 
 impl Epoch {
+    /// Lets go of what has left the window.
+    fn settle(&mut self, names: &Names, reach: Option<Reach>, place: &Place) {
+        let named = names.exact.iter().chain(&names.doubtful).map(|name| (true, name));
+        for (exact, name) in named.chain(names.loose.iter().map(|name| (false, name))) {
+            let tallies = if exact { &mut self.buckets } else { &mut self.loose };
+            if let Some(tally) = tallies.get_mut(name) {
+                let before = tally.bytes();
+                tally.settle(reach, place);
+                self.bytes = (self.bytes + tally.bytes()).saturating_sub(before);
+            }
+        }
+    }
+
     /// Which tallies concern a key.
     fn names(&self, asked: &Asked) -> Result<Names, TooMany> {
         let (exact, doubtful) = if is_exact(&asked.parts) {
@@ -250,7 +272,8 @@ pub struct LookBack {
     buckets: HashMap<Key, Ring>,
     loose: Ring,
     /// What may have opened the window.
-    pub openings: Ring,
+    openings: Ring,
+    bytes: usize,
 }
 
 /// The latest events of one kind, the newest last.
@@ -262,13 +285,15 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Takes in an event that matches for certain, or perhaps.
-    pub fn push(&mut self, event: Arc<Event>, certain: bool) {
+    /// Takes in an event that matches for certain, or perhaps; gives the size of the one that had to go.
+    fn push(&mut self, event: Arc<Event>, certain: bool) -> usize {
+        let mut gone = 0;
         if self.items.len() == LOOK_BACK {
-            self.items.pop_front();
+            gone = self.items.pop_front().map_or(0, |(old, _)| old.weight());
             self.dropped = true;
         }
         self.items.push_back((event, certain));
+        gone
     }
 
     /// The events, the newest first.
@@ -288,14 +313,43 @@ pub struct Candidates {
 impl LookBack {
     /// Takes in an event.
     pub fn push(&mut self, event: Arc<Event>, certain: bool, key: Key) {
-        let ring = if is_exact(&key) { self.buckets.entry(key).or_default() } else { &mut self.loose };
-        ring.push(event, certain);
+        let mut grown = event.weight();
+        let ring = if is_exact(&key) {
+            if !self.buckets.contains_key(&key) {
+                grown += 96 + key.iter().map(Part::weight).sum::<usize>();
+            }
+            self.buckets.entry(key).or_default()
+        } else {
+            &mut self.loose
+        };
+        let gone = ring.push(event, certain);
+        self.bytes = (self.bytes + grown).saturating_sub(gone);
+    }
+
+    /// An event opens the window anew, for certain or perhaps.
+    pub fn open(&mut self, event: Arc<Event>, certain: bool) {
+        let grown = event.weight();
+        let gone = self.openings.push(event, certain);
+        self.bytes = (self.bytes + grown).saturating_sub(gone);
+    }
+
+    /// What may have opened the window, the newest first.
+    pub fn openings(&self) -> &Ring {
+        &self.openings
+    }
+
+    /// A rough size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The events that may have this key, at most [`LOOK_BACK`] of them.
     pub fn candidates(&self, asked: &Asked) -> Candidates {
         let mut rings: Vec<&Ring> = if is_exact(&asked.parts) {
             self.buckets.get(&asked.parts).into_iter().collect()
+        } else if self.buckets.len() > LOOK_BACK {
+            // Too many keys may be meant: nothing is looked at, and everything is out of reach.
+            return Candidates { events: Vec::new(), dropped: Some(Seq::MAX) };
         } else {
             self.buckets.iter().filter(|(name, _)| may_equal(name, &asked.parts)).map(|(_, ring)| ring).collect()
         };

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    ast::{FoldOp, Quantity},
+    ast::{BinaryOp, FoldOp, Quantity},
     builtin::Arg,
     fact::{self, FactState},
     ops,
@@ -177,10 +177,16 @@ impl<'p, 's> Eval<'p, 's> {
             NodeKind::Binary(op, left, right) => {
                 let left = self.eval(left);
                 let right = self.eval(right);
+                self.charge(&left);
+                // Finding an element of a set takes no walk over it.
+                if !matches!((op, &right), (BinaryOp::In | BinaryOp::NotIn, Val::Known(Datum::Set(..)))) {
+                    self.charge(&right);
+                }
                 ops::binary(*op, &left, &right, at)
             }
             NodeKind::Mentions(text, category) => {
                 let text = self.eval(text);
+                self.charge(&text);
                 match text.as_str() {
                     Some(text) => Val::bool(self.program.categories.mentions(text, *category)),
                     None => Val::Unknown(text.why(at, "string")),
@@ -188,6 +194,7 @@ impl<'p, 's> Eval<'p, 's> {
             }
             NodeKind::Matches(text, pattern) => {
                 let text = self.eval(text);
+                self.charge(&text);
                 match text.as_str() {
                     Some(text) => Val::bool(pattern.0.is_match(text)),
                     None => Val::Unknown(text.why(at, "string")),
@@ -201,7 +208,11 @@ impl<'p, 's> Eval<'p, 's> {
                 let args: Vec<Arg<'p>> = args
                     .iter()
                     .map(|arg| match arg {
-                        NodeArg::Val(node) => Arg::Val(self.eval(node)),
+                        NodeArg::Val(node) => {
+                            let val = self.eval(node);
+                            self.charge(&val);
+                            Arg::Val(val)
+                        }
                         NodeArg::Pattern(pattern) => Arg::Regex(&pattern.0),
                     })
                     .collect();
@@ -219,6 +230,19 @@ impl<'p, 's> Eval<'p, 's> {
             NodeKind::Fold(op, element, walk) => self.fold(*op, element.as_deref(), walk, at),
             NodeKind::History(ask) => self.ask(ask, at),
         }
+    }
+
+    /// Steps for working through a value as a whole: a trace can make one large.
+    fn charge(&mut self, val: &Val) {
+        let size = match val {
+            Val::Known(Datum::Json(Value::String(s))) => s.len() / 256,
+            Val::Known(Datum::Json(Value::List(items))) => items.len() / 8,
+            Val::Known(Datum::Json(Value::Object(o))) => o.len() / 8,
+            Val::Known(Datum::Partial(items)) => items.len() / 8,
+            Val::Known(Datum::Set(items, _)) => items.len() / 8,
+            _ => 0,
+        };
+        self.steps += size as u64;
     }
 
     fn event(&self, scope: Scope) -> Option<Arc<Event>> {

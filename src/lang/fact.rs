@@ -19,6 +19,7 @@ pub struct FactState {
     by_key: HashMap<Vec<Value>, u64>,
     /// One for each index of the compiled fact.
     indexes: Vec<Index>,
+    bytes: usize,
 }
 
 /// What is held under one key.
@@ -31,9 +32,16 @@ pub struct Entry {
     /// The event that last wrote it.
     pub seq: Seq,
     indexed: Vec<Option<Value>>,
+    /// Rough size of what was collected after the first value.
+    collected: usize,
 }
 
 impl Entry {
+    fn weight(&self) -> usize {
+        let value = self.value.as_json().map_or(96, Value::weight);
+        160 + self.key.iter().map(Value::weight).sum::<usize>() + value + self.collected
+    }
+
     /// The key as a variable sees it: itself, or a list if it has several columns.
     pub fn key_val(&self) -> Val {
         match self.key.as_slice() {
@@ -68,9 +76,8 @@ impl FactState {
         at.into_iter().filter_map(|i| self.entries.get(&i)).collect()
     }
 
-    /// Writes a value; `indexed` are the values of the indexes for it. Gives the rough growth in bytes.
-    pub fn fill(&mut self, key: Vec<Value>, value: Val, seq: Seq, indexed: Vec<Option<Value>>) -> usize {
-        let bytes = 160 + key.iter().map(Value::weight).sum::<usize>() + value.as_json().map_or(32, Value::weight);
+    /// Writes a value; `indexed` are the values of the indexes for it.
+    pub fn fill(&mut self, key: Vec<Value>, value: Val, seq: Seq, indexed: Vec<Option<Value>>) {
         let at = match self.by_key.get(&key) {
             Some(at) => *at,
             None => {
@@ -88,17 +95,29 @@ impl FactState {
                 None => index.unknown.insert(at),
             };
         }
-        self.entries.insert(at, Entry { key, value, seq, indexed });
-        bytes
+        let entry = Entry { key, value, seq, indexed, collected: 0 };
+        self.bytes += entry.weight();
+        if let Some(old) = self.entries.insert(at, entry) {
+            self.bytes = self.bytes.saturating_sub(old.weight());
+        }
     }
 
-    /// Adds to the set under a key. Gives the rough growth in bytes.
-    pub fn collect(&mut self, key: Vec<Value>, value: Value, seq: Seq) -> usize {
+    /// A rough size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds to the set under a key.
+    pub fn collect(&mut self, key: Vec<Value>, value: Value, seq: Seq) {
         let held = self.by_key.get(&key).and_then(|at| self.entries.get_mut(at));
-        if let Some(Entry { value: Val::Known(Datum::Set(items, _)), seq: last, .. }) = held {
+        if let Some(Entry { value: Val::Known(Datum::Set(items, _)), seq: last, collected: weight, .. }) = held {
             let bytes = value.weight();
             *last = seq;
-            return if Arc::make_mut(items).insert(value) { bytes } else { 0 };
+            if Arc::make_mut(items).insert(value) {
+                *weight += bytes;
+                self.bytes += bytes;
+            }
+            return;
         }
         let set = Val::Known(Datum::Set(Arc::new(BTreeSet::from([value])), None));
         self.fill(key, set, seq, Vec::new())
@@ -108,7 +127,9 @@ impl FactState {
     pub fn forget(&mut self, key: &[Value]) {
         if let Some(at) = self.by_key.remove(key) {
             self.unindex(at);
-            self.entries.remove(&at);
+            if let Some(gone) = self.entries.remove(&at) {
+                self.bytes = self.bytes.saturating_sub(gone.weight());
+            }
         }
     }
 

@@ -47,10 +47,12 @@ impl<'p> Eval<'p, '_> {
             Plan::Running { .. } => {
                 let this = self.this.clone();
                 let mut steps = 0;
-                let answer = match self.state.cell(self.program, ask.cell) {
-                    Some(CellState::Running(running)) => running.ask(&this, &asked, own.as_ref(), at, &mut steps),
-                    _ => nothing(Val::Absent),
-                };
+                let mut answer = nothing(Val::Absent);
+                self.state.change_cell(self.program, ask.cell, |held| {
+                    if let CellState::Running(running) = held {
+                        answer = running.ask(&this, &asked, own.as_ref(), at, &mut steps);
+                    }
+                });
                 self.steps += steps;
                 answer
             }
@@ -111,6 +113,9 @@ impl<'p> Eval<'p, '_> {
             _ => super::cell::Candidates { events: Vec::new(), dropped: None },
         };
         let element = if late_element { ask.element.as_ref() } else { cell.element.as_ref() };
+        // Where the oldest that is looked at has left the window, older ones have as well; not so in time, at
+        // an unknown distance from events that have none.
+        let beyond = candidates.events.first().is_some_and(|oldest| self.in_reach(cell, oldest) == Tri::False);
         let mut items = Vec::new();
         let outer = self.it.take();
         for event in candidates.events {
@@ -135,7 +140,7 @@ impl<'p> Eval<'p, '_> {
                 within.extend(own.clone());
                 let mut found = answer_items(cell.op, &within, at);
                 // What was let go of could have changed the answer only if it stood inside the window.
-                let reaches = candidates.dropped.is_some_and(|last| opening.is_none_or(|o| o < last));
+                let reaches = !beyond && candidates.dropped.is_some_and(|last| opening.is_none_or(|o| o < last));
                 if reaches {
                     found.val = beyond_look_back(cell.op, found.val, at);
                 }
@@ -150,7 +155,7 @@ impl<'p> Eval<'p, '_> {
     fn openings(&mut self, ask: &'p Ask, since: Option<&'p Opening>, at: Span) -> Result<Vec<Option<Seq>>, Why> {
         let Some(since) = since else { return Ok(vec![None]) };
         let ring = match self.state.cells.get(&ask.cell) {
-            Some(CellState::LookBack(held)) => held.openings.clone(),
+            Some(CellState::LookBack(held)) => held.openings().clone(),
             _ => return Ok(vec![None]),
         };
         let mut openings = Vec::new();
@@ -188,14 +193,23 @@ impl<'p> Eval<'p, '_> {
                 _ => Tri::Unknown(Why::new(WhyKind::NoTime, at)),
             });
         }
+        inside = inside.and(self.in_reach(cell, event));
+        if window.before_turn {
+            inside = inside.and(Tri::from_bool(event.turn < this.turn));
+        }
+        inside
+    }
+
+    /// Whether an event is near enough in turns and events.
+    fn in_reach(&self, cell: &Cell, event: &Event) -> Tri {
+        let this = self.this;
+        let window = &cell.window;
+        let mut inside = Tri::True;
         if let Some(turns) = window.turns {
             inside = inside.and(Tri::from_bool(this.turn.saturating_sub(event.turn) <= turns));
         }
         if let Some(events) = window.events {
             inside = inside.and(Tri::from_bool(this.seq.saturating_sub(event.seq) <= u64::from(events)));
-        }
-        if window.before_turn {
-            inside = inside.and(Tri::from_bool(event.turn < this.turn));
         }
         inside
     }

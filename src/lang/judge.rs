@@ -170,9 +170,7 @@ fn take_in(
         };
         match key {
             Ok(key) => {
-                if let Some(fact) = eval.state.facts.get_mut(&forget.fact) {
-                    fact.forget(&key);
-                }
+                eval.state.change_fact(forget.fact, |fact| fact.forget(&key));
             }
             Err(why) => {
                 eval.state.facts.entry(forget.fact).or_default().uncertain = true;
@@ -206,9 +204,9 @@ fn feed<'p>(eval: &mut Eval<'p, '_>, id: Id, fact: &'p Fact) -> Result<(), Why> 
     let key = eval.key(&fact.key)?;
     let value = eval.eval(&fact.value);
     let seq = eval.this.seq;
-    let bytes = if fact.collects {
+    if fact.collects {
         let value = value.as_key(fact.value.at)?.clone();
-        eval.state.facts.entry(id).or_default().collect(key, value, seq)
+        eval.state.change_fact(id, |held| held.collect(key, value, seq));
     } else {
         match &value {
             Val::Known(Datum::Partial(_)) => return Err(value.why(fact.value.at, "list without gaps")),
@@ -230,9 +228,8 @@ fn feed<'p>(eval: &mut Eval<'p, '_>, id: Id, fact: &'p Fact) -> Result<(), Why> 
                 eval.eval(&index.node).as_key(index.node.at).ok().cloned()
             })
             .collect();
-        eval.state.facts.entry(id).or_default().fill(key, value, seq, indexed)
-    };
-    eval.state.bytes += bytes;
+        eval.state.change_fact(id, |held| held.fill(key, value, seq, indexed));
+    }
     Ok(())
 }
 
@@ -250,22 +247,15 @@ fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
         return;
     }
     let key: Key = cell.key.iter().map(|node| Part::of(&eval.eval(node))).collect();
-    match &cell.plan {
-        Plan::Running { .. } => {
-            let Some(item) = eval.item(cell.op, cell.element.as_ref(), event, matches, cell.span) else { return };
-            let bytes = match eval.state.cell(program, id) {
-                Some(CellState::Running(running)) => running.add(item, key, cell.span),
-                _ => 0,
-            };
-            eval.state.bytes += bytes;
-        }
-        Plan::LookBack { .. } => {
-            if let Some(CellState::LookBack(held)) = eval.state.cell(program, id) {
-                held.push(event.clone(), matches == Tri::True, key);
-                eval.state.bytes += event.weight();
-            }
-        }
-    }
+    let item = match &cell.plan {
+        Plan::Running { .. } => eval.item(cell.op, cell.element.as_ref(), event, matches, cell.span),
+        Plan::LookBack { .. } => None,
+    };
+    eval.state.change_cell(program, id, |held| match (held, item) {
+        (CellState::Running(running), Some(item)) => running.add(item, key, cell.span),
+        (CellState::LookBack(held), _) => held.push(event.clone(), matches == Tri::True, key),
+        (CellState::Running(_), None) => {}
+    });
 }
 
 fn open<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
@@ -276,11 +266,10 @@ fn open<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
     if matches == Tri::False {
         return;
     }
-    match eval.state.cell(program, id) {
-        Some(CellState::Running(running)) => running.open(matches == Tri::True),
-        Some(CellState::LookBack(held)) => held.openings.push(event.clone(), matches == Tri::True),
-        None => {}
-    }
+    eval.state.change_cell(program, id, |held| match held {
+        CellState::Running(running) => running.open(matches == Tri::True),
+        CellState::LookBack(held) => held.open(event.clone(), matches == Tri::True),
+    });
 }
 
 fn opens<'p>(eval: &mut Eval<'p, '_>, since: &'p Opening, event: &Event, at: Span) -> Tri {

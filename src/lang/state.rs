@@ -57,11 +57,32 @@ impl State {
         self.incomplete
     }
 
-    pub(super) fn cell(&mut self, program: &Program, id: Id) -> Option<&mut CellState> {
-        let cell = program.cells.get(id)?;
-        Some(self.cells.entry(id).or_insert_with(|| match cell.plan {
+    /// Changes a cell, which comes into being when first touched, and keeps the size in step.
+    pub(super) fn change_cell(&mut self, program: &Program, id: Id, change: impl FnOnce(&mut CellState)) {
+        let Some(cell) = program.cells.get(id) else { return };
+        let held = self.cells.entry(id).or_insert_with(|| match cell.plan {
             Plan::Running { .. } => CellState::Running(Running::new(cell.op, &cell.window)),
             Plan::LookBack { .. } => CellState::LookBack(LookBack::default()),
-        }))
+        });
+        let before = held.bytes();
+        change(held);
+        self.bytes = (self.bytes + held.bytes()).saturating_sub(before);
+    }
+
+    /// Changes a fact and keeps the size in step.
+    pub(super) fn change_fact(&mut self, id: Id, change: impl FnOnce(&mut FactState)) {
+        let held = self.facts.entry(id).or_default();
+        let before = held.bytes();
+        change(held);
+        self.bytes = (self.bytes + held.bytes()).saturating_sub(before);
+    }
+}
+
+impl CellState {
+    fn bytes(&self) -> usize {
+        match self {
+            CellState::Running(running) => running.bytes(),
+            CellState::LookBack(held) => held.bytes(),
+        }
     }
 }

@@ -104,6 +104,8 @@ enum Detail {
         certain_values: u64,
         certain_valueless: u64,
         unknown_valueless: u64,
+        /// Rough size of the values.
+        bytes: usize,
     },
     Extreme {
         wanted: Ordering,
@@ -123,6 +125,7 @@ impl Aggregate {
                 certain_values: 0,
                 certain_valueless: 0,
                 unknown_valueless: 0,
+                bytes: 0,
             },
             HistoryOp::Min => Detail::Extreme { wanted: Ordering::Less, best: None },
             HistoryOp::Max => Detail::Extreme { wanted: Ordering::Greater, best: None },
@@ -148,8 +151,11 @@ impl Aggregate {
             }
             (Detail::Sum { sum, .. }, Payload::Number(Some(n))) => sum.change(*n, false),
             (Detail::Sum { valueless, .. }, _) => *valueless += 1,
-            (Detail::Distinct { values, certain_values, .. }, Payload::Value(Some(value))) => {
+            (Detail::Distinct { values, certain_values, bytes, .. }, Payload::Value(Some(value))) => {
                 let counts = values.entry(value.clone()).or_default();
+                if *counts == (0, 0) {
+                    *bytes += 48 + value.weight();
+                }
                 if item.certain {
                     counts.0 += 1;
                     *certain_values += u64::from(counts.0 == 1);
@@ -188,7 +194,7 @@ impl Aggregate {
             }
             (Detail::Sum { sum, .. }, Payload::Number(Some(n))) => sum.change(*n, true),
             (Detail::Sum { valueless, .. }, _) => *valueless -= 1,
-            (Detail::Distinct { values, certain_values, .. }, Payload::Value(Some(value))) => {
+            (Detail::Distinct { values, certain_values, bytes, .. }, Payload::Value(Some(value))) => {
                 if let Some(counts) = values.get_mut(value) {
                     if item.certain {
                         counts.0 -= 1;
@@ -198,6 +204,7 @@ impl Aggregate {
                     }
                     if *counts == (0, 0) {
                         values.remove(value);
+                        *bytes = bytes.saturating_sub(48 + value.weight());
                     }
                 }
             }
@@ -210,6 +217,16 @@ impl Aggregate {
 
     fn is_empty(&self) -> bool {
         self.certain == 0 && self.unknown == 0
+    }
+
+    /// A rough size in bytes of what it holds beside itself.
+    fn bytes(&self) -> usize {
+        match &self.detail {
+            Detail::Chosen { event: Some(event), .. } => event.weight(),
+            Detail::Distinct { bytes, .. } => *bytes,
+            Detail::Sum { sum, .. } => 64 * sum.parts.len(),
+            _ => 0,
+        }
     }
 }
 
@@ -236,6 +253,8 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 struct Windowed {
     queue: VecDeque<Item>,
+    /// Rough size of the queue.
+    queued: usize,
     /// Events without a time, at an unknown distance from every other.
     timeless: Aggregate,
     /// Every event that ever came: what a judged event without a time is at an unknown distance from.
@@ -253,13 +272,20 @@ impl Tally {
     /// An empty tally.
     pub fn new(op: HistoryOp, window: Option<Reach>) -> Tally {
         let windowed = window.map(|_| {
-            Box::new(Windowed { queue: VecDeque::new(), timeless: Aggregate::new(op), ever: Aggregate::new(op) })
+            Box::new(Windowed {
+                queue: VecDeque::new(),
+                queued: 0,
+                timeless: Aggregate::new(op),
+                ever: Aggregate::new(op),
+            })
         });
         Tally { now: Aggregate::new(op), latest: None, windowed }
     }
 
     /// Takes in an event.
     pub fn add(&mut self, item: Item, window: Option<Reach>, at: Span) {
+        // What the item itself is too far from, every later event is too far from.
+        self.settle(window, &Place::of_item(&item));
         let Some(windowed) = &mut self.windowed else {
             self.now.add(&item, at);
             if item.certain {
@@ -278,11 +304,12 @@ impl Tally {
         if item.certain {
             self.latest = Some(item.seq);
         }
+        windowed.queued += item_bytes(&item);
         windowed.queue.push_back(item);
     }
 
-    /// Lets go of what has left the window, as seen from the judged event.
-    pub fn settle(&mut self, window: Option<Reach>, this: &Event) {
+    /// Lets go of what has left the window, as seen from a later event.
+    pub fn settle(&mut self, window: Option<Reach>, this: &Place) {
         let (Some(windowed), Some(window)) = (&mut self.windowed, window) else { return };
         if matches!(window, Reach::Time(_)) && this.time.is_none() {
             return;
@@ -303,8 +330,15 @@ impl Tally {
             if self.latest == Some(item.seq) {
                 self.latest = None;
             }
+            windowed.queued = windowed.queued.saturating_sub(item_bytes(item));
             windowed.queue.pop_front();
         }
+    }
+
+    /// A rough size in bytes.
+    pub fn bytes(&self) -> usize {
+        let windowed = self.windowed.as_ref().map_or(0, |w| 128 + w.queued + w.timeless.bytes() + w.ever.bytes());
+        160 + self.now.bytes() + windowed
     }
 
     /// What the judged event sees of it; `certain` is false for keys that only may be equal.
@@ -321,16 +355,38 @@ impl Tally {
             _ => out.push(Looked { aggregate: &self.now, certain, latest: self.latest }),
         }
     }
+}
 
-    /// A rough size in bytes of one more item.
-    pub fn item_bytes(item: &Item) -> usize {
-        let payload = match &item.payload {
-            Payload::Event(event) => event.weight(),
-            Payload::Value(Some(value)) => value.weight(),
-            _ => 0,
-        };
-        96 + payload
+/// Where an event stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its position.
+    pub seq: Seq,
+    /// Its message.
+    pub turn: Turn,
+    /// Its time.
+    pub time: Option<Num>,
+}
+
+impl Place {
+    /// Where an event stands.
+    pub fn of(event: &Event) -> Place {
+        Place { seq: event.seq, turn: event.turn, time: event.time }
     }
+
+    fn of_item(item: &Item) -> Place {
+        Place { seq: item.seq, turn: item.turn, time: item.time }
+    }
+}
+
+/// A rough size in bytes of an item in a queue.
+fn item_bytes(item: &Item) -> usize {
+    let payload = match &item.payload {
+        Payload::Event(event) => event.weight(),
+        Payload::Value(Some(value)) => value.weight(),
+        _ => 0,
+    };
+    96 + payload
 }
 
 /// The answer of a history function, and the event it rests on.
@@ -427,7 +483,7 @@ fn distinct(looks: &[Looked<'_>], candidate: Why) -> Val {
     let mut high = 0;
     let mut certain_seen: HashSet<&Value> = HashSet::new();
     for look in looks {
-        let Detail::Distinct { values, certain_values, certain_valueless: a, unknown_valueless: b } =
+        let Detail::Distinct { values, certain_values, certain_valueless: a, unknown_valueless: b, .. } =
             &look.aggregate.detail
         else {
             continue;
