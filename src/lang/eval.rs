@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How many candidates a quantifier over a fact looks at.
-const CANDIDATES: usize = 256;
+pub(super) const CANDIDATES: usize = 256;
 
 /// An evaluation for one event.
 pub(super) struct Eval<'p, 's> {

@@ -4,7 +4,7 @@
 //! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
 //! expressions, `history` asks `cell`s, which keep `tally`s; `fact` holds facts. `builtin` is the
 //! table of functions, `ops` the operators, `val` what they work on. `print` goes back from tree to
-//! text. Reference: `grammar/README.md`.
+//! text, `explain` from program to words. Reference: `grammar/README.md`.
 
 pub mod ast;
 pub mod builtin;
@@ -12,6 +12,7 @@ mod cell;
 mod compile;
 mod dispatch;
 mod eval;
+pub mod explain;
 mod fact;
 mod history;
 mod judge;

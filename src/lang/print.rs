@@ -29,6 +29,13 @@ pub fn print_expr(expr: &Expr) -> String {
     out.text
 }
 
+/// A length of time as it is written.
+pub(super) fn duration(seconds: Num) -> String {
+    let mut out = Printer::default();
+    out.duration(seconds);
+    out.text
+}
+
 /// What the policies of a pack mean, as text: independent of layout, comments, redundant parentheses,
 /// and of the order of files, declarations, set elements, table rows and of statements that say
 /// something about a policy as a whole. Names and titles count.

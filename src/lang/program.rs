@@ -62,6 +62,8 @@ pub struct Policy {
     pub conditions: Vec<Cond>,
     /// Definitions of `let`, evaluated when first used.
     pub lets: Vec<Node>,
+    /// The names of those.
+    pub let_names: Vec<Arc<str>>,
     /// How many variables its quantifiers bind.
     pub slots: usize,
     /// The message.

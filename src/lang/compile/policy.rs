@@ -59,6 +59,7 @@ impl<'a> Compiler<'a> {
         let mut conditions = Vec::new();
         let mut effect = None;
         let mut message = Vec::new();
+        let mut let_names = Vec::new();
         for statement in &policy.statements {
             let word = match &statement.kind {
                 StatementKind::Severity(_) => "severity",
@@ -92,6 +93,7 @@ impl<'a> Compiler<'a> {
                     }
                     let typed = self.expr(value, &env);
                     self.lets.push(typed.node);
+                    let_names.push(name.text.clone());
                     env.names.push((name.text.clone(), Binding::Let(self.lets.len() - 1), typed.ty));
                 }
                 StatementKind::When(condition) => conditions.push(self.cond(condition, &env)),
@@ -127,6 +129,7 @@ impl<'a> Compiler<'a> {
             on: on.unwrap_or_default(),
             conditions,
             lets,
+            let_names,
             slots: self.slots,
             message,
             cells: used.cells,
