@@ -1,0 +1,60 @@
+"""A gate round a tool loop: no call runs that Probity has not allowed.
+
+It fails closed. Where the server cannot be reached, answers late or answers with an error, every call of the
+message is refused; what could not be sent is sent again before the next message, so that nothing is lost.
+"""
+
+import json
+
+import grpc
+from stubs import pb, services
+
+NAMES = {pb.EFFECT_ALLOW: "ALLOW", pb.EFFECT_REVIEW: "REVIEW", pb.EFFECT_DENY: "DENY"}
+
+
+class Gate:
+    def __init__(self, channel, session_id, pack, timeout=2.0):
+        self.stub = services.PolicyEngineStub(channel)
+        self.session_id, self.pack, self.timeout = session_id, pack, timeout
+        self.seq, self.unsent = 0, []
+
+    def observe(self, message):
+        """Tells Probity of one message; gives (allowed, reason) for each of its tool calls."""
+        self.unsent.append(pb.Item(seq=self.seq, message_json=json.dumps(message).encode()))
+        self.seq += 1
+        request = pb.ObserveRequest(
+            session_id=self.session_id, pack=self.pack, mode=pb.MODE_GATE, items=self.unsent
+        )
+        calls = message.get("tool_calls") or []
+        try:
+            result = self.stub.Observe(request, timeout=self.timeout).results[-1]
+        except grpc.RpcError as error:
+            return [(False, f"not decided: {error.code().name}")] * len(calls)
+        self.unsent = []
+        effects = [NAMES.get(call.effect, "REVIEW") for call in result.calls]
+        reasons = "; ".join([f"{hit.policy}: {hit.message}" for hit in result.hits]
+                            + [f"{open_.policy}: {open_.reason}" for open_ in result.undecided])
+        if len(effects) != len(calls):  # an entry that is no usable call has no answer: it does not run
+            return [(False, "not every call could be read")] * len(calls)
+        return [(effect == "ALLOW", f"{effect} {reasons}".strip()) for effect in effects]
+
+
+def run_agent(gate, model, tools, messages, max_turns=20):
+    """An OpenAI-style loop: `model(messages)` gives the next assistant message, `tools` maps names to functions."""
+    for message in messages:
+        gate.observe(message)
+    for _ in range(max_turns):
+        reply = model(messages)
+        messages.append(reply)
+        answers = gate.observe(reply)
+        if not reply.get("tool_calls"):
+            return messages
+        for call, (allowed, reason) in zip(reply["tool_calls"], answers):
+            if allowed:
+                content = tools[call["function"]["name"]](**json.loads(call["function"]["arguments"]))
+            else:
+                content = f"Error: refused by policy ({reason})"
+            result = {"role": "tool", "tool_call_id": call["id"], "content": content}
+            messages.append(result)
+            gate.observe(result)
+    return messages

@@ -1,0 +1,143 @@
+"""Runs the examples against a real server: `python -m unittest` with PROBITY_BIN naming the program."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import grpc
+from gate import Gate, run_agent
+from stubs import pb, services
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BIN = os.environ.get("PROBITY_BIN", str(ROOT / "target/debug/probity"))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    def __enter__(self):
+        self.data = tempfile.TemporaryDirectory()
+        self.target = f"127.0.0.1:{free_port()}"
+        self.process = subprocess.Popen(
+            [BIN, "serve", "--rules", str(ROOT / "rules"), "--data", self.data.name, "--listen", self.target],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.channel = grpc.insecure_channel(self.target)
+        try:
+            grpc.channel_ready_future(self.channel).result(timeout=60)
+        except grpc.FutureTimeoutError:
+            self.process.kill()
+            raise RuntimeError(self.process.stderr.read()) from None
+        return self
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+    def __exit__(self, *_):
+        self.channel.close()
+        if self.process.poll() is None:
+            self.stop()
+        self.process.stderr.close()
+        self.data.cleanup()
+
+
+def call(id_, name, **arguments):
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def assistant(*calls):
+    return {"role": "assistant", "content": None, "tool_calls": list(calls)}
+
+
+RESERVATION = {"reservation_id": "R1", "user_id": "u", "cabin": "economy", "insurance": "no",
+               "created_at": "2024-05-01T10:00:00", "flights": [], "passengers": [], "total_baggages": 0}
+
+
+class GateTest(unittest.TestCase):
+    def scripted(self, *replies):
+        script = iter(replies)
+        return lambda messages: next(script)
+
+    def run_cancel(self, gate):
+        ran = []
+        tools = {
+            "get_reservation_details": lambda reservation_id: ran.append("read") or json.dumps(RESERVATION),
+            "cancel_reservation": lambda reservation_id: ran.append("cancelled") or json.dumps(RESERVATION),
+        }
+        model = self.scripted(
+            assistant(call("a", "get_reservation_details", reservation_id="R1")),
+            assistant(call("b", "cancel_reservation", reservation_id="R1")),
+            {"role": "assistant", "content": "I cannot cancel it."},
+        )
+        messages = run_agent(gate, model, tools, [{"role": "user", "content": "Yes, cancel R1, please go ahead."}])
+        return ran, messages
+
+    def test_a_forbidden_call_never_runs_and_the_model_is_told_why(self):
+        with Server() as server:
+            ran, messages = self.run_cancel(Gate(server.channel, "s1", "airline"))
+        self.assertEqual(ran, ["read"])
+        self.assertIn("A12", messages[-2]["content"])
+
+    def test_nothing_runs_when_the_server_is_gone(self):
+        with Server() as server:
+            gate = Gate(server.channel, "s2", "airline", timeout=1.0)
+            gate.observe({"role": "user", "content": "hello"})
+            server.stop()
+            ran, messages = self.run_cancel(gate)
+        self.assertEqual(ran, [])
+        self.assertIn("not decided", messages[-2]["content"])
+
+    def test_what_could_not_be_sent_is_sent_before_the_next_message(self):
+        with Server() as server:
+            gate = Gate(server.channel, "s3", "airline", timeout=0.000001)
+            first = gate.observe(assistant(call("a", "get_reservation_details", reservation_id="R1")))
+            self.assertFalse(first[0][0])
+            gate.timeout = 10.0
+            gate.observe({"role": "tool", "tool_call_id": "a", "content": json.dumps(RESERVATION)})
+            gate.observe({"role": "user", "content": "yes"})
+            answer = gate.observe(assistant(call("b", "cancel_reservation", reservation_id="R1")))
+        self.assertIn("A12", answer[0][1])
+
+    def test_an_undecided_call_does_not_run(self):
+        with Server() as server:
+            gate = Gate(server.channel, "s4", "airline")
+            broken = {"id": "x", "type": "function", "function": {"name": "cancel_reservation", "arguments": "{"}}
+            gate.observe({"role": "user", "content": "yes"})
+            answer = gate.observe(assistant(broken))
+        self.assertFalse(answer[0][0])
+        self.assertIn("REVIEW", answer[0][1])
+
+
+class StreamTest(unittest.TestCase):
+    def test_recorded_episodes_get_the_expected_hits_over_a_stream(self):
+        folder = ROOT / "tests/data/traces/fixture12"
+        expected = sum(len(json.loads(line)["hits"]) for line in (folder / "expected.jsonl").open(encoding="utf-8"))
+        with Server() as server:
+            out = subprocess.run(
+                [sys.executable, str(HERE / "client.py"), "--target", server.target, "--pack", "traveldesk",
+                 str(folder / "episodes.jsonl")], capture_output=True, text=True, timeout=120, check=True).stdout
+        self.assertIn(f"{expected} hits", out)
+
+    def test_bytes_that_are_no_json_are_refused_and_say_where(self):
+        with Server() as server:
+            stub = services.PolicyEngineStub(server.channel)
+            request = pb.ObserveRequest(session_id="s", pack="airline", mode=pb.MODE_GATE,
+                                        items=[pb.Item(seq=0, message_json=b"{")])
+            with self.assertRaises(grpc.RpcError) as caught:
+                stub.Observe(request, timeout=10)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+
+
+if __name__ == "__main__":
+    unittest.main()
