@@ -155,3 +155,75 @@ fn names_that_become_alike_are_kept_apart() {
     let payload = value(&json!({"415-555-0132": 1, "415-555-0133": 2}));
     assert_eq!(standard().payload(&payload).get().as_object().unwrap().len(), 2);
 }
+
+#[test]
+fn lookalikes_stay_and_other_spellings_go() {
+    let redactor = redactor();
+    let mut wrong = Vec::new();
+    for gone in [
+        "o'brien@example.com",
+        "jane!doe@example.com",
+        "user@xn--bcher-kva.example",
+        "root@[127.0.0.1]",
+        "jane (at) example (dot) com",
+        "jane[at]example.com",
+        "jane&#64;example&#46;com",
+        "jane%40example.com",
+        "ja\u{ad}ne@example.com",
+        "jane@sub.example.co.uk",
+        "JANE@LOCALHOST",
+        "jane dot doe at example dot org",
+        "0044 20 7946 0958",
+        "+1 (415) 555-0132 ext. 5",
+        "call 555-0132",
+        "tel:+14155550132",
+        "(0)20 7946 0958",
+        "415\u{2013}555\u{2013}0132",
+        "1-800-GO-FEDEX",
+        "06 12 34 56 78",
+        "mobile: 0151 23456789",
+        "４１５-５５５-０１３２",
+        "+972 3-123-4567",
+        "+86 138 0013 8000",
+        "+55 11 91234-5678",
+        "+39 06 1234 5678",
+    ] {
+        let out = redactor.text(&format!("Please use {gone} today")).into_inner();
+        if !out.contains("[REDACTED:") {
+            wrong.push(format!("{gone} stays"));
+        }
+    }
+    for stays in [
+        "logo@2x.png",
+        "git@github.com:acme/tool.git",
+        "react@18.2.0",
+        "npm@latest",
+        "java.lang.Object@6d06d69c",
+        "user@pkg.module.Handler",
+        "@mention and me @noon",
+        "price 5 @ 10",
+        "order 4155550132",
+        "SKU 415-555-0132",
+        "epoch 1732982400",
+        "ISBN 0306406152",
+        "build 202.401.1530",
+        "2026-01-15 10:30",
+        "10.0.0.1",
+        "trace 12345678-1234-1234-1234-123456789012",
+        "0x4155550132ab",
+        "rule 7.2 applies",
+        "$1,234,567,890",
+        "total 1 234 567.89",
+        "id 9876543210",
+        "case #4155550132",
+        "v1.2.3.4567",
+        "37.7749,-122.4194",
+        "serial 020 7946 0958",
+    ] {
+        let out = redactor.text(stays).into_inner();
+        if out != stays {
+            wrong.push(format!("{stays} becomes {out}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
