@@ -20,7 +20,7 @@ pub const INJECTION_ID: &str = "probe_injection";
 pub const SEPARATOR: &str = "\n\n";
 
 /// A message as the window holds it, with text content replaced by `sanitize` where it is a string.
-/// `nested` also reaches strings inside lists and objects; the peer's older rule does not.
+/// `nested` also reaches strings inside lists and objects.
 fn sanitized(message: &Value, sanitize: &dyn Fn(&str) -> String, nested: bool) -> Value {
     let Some(object) = message.as_object() else { return message.clone() };
     Value::object(object.iter().map(|(key, value)| {

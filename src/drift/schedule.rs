@@ -85,7 +85,7 @@ pub enum Cooldown {
     /// From each trigger that was let through, and not before the first.
     #[default]
     AfterDispatch,
-    /// The peer's older rule: the first event is measured from time 0, and delayed triggers are
+    /// An older rule: the first event is measured from time 0, and delayed triggers are
     /// held back only while another one waits.
     FromZero,
 }

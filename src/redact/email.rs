@@ -156,7 +156,7 @@ fn at_sign(text: &Normal, at: usize, from: usize, words: &EmailWords) -> Option<
         return literal_end(text, domain).map(|end| start..end);
     }
     let labels = labels(text, domain, spaced);
-    let end = labels.last()?.end;
+    let end = labels.last().filter(|l| l.end > domain + 1)?.end;
     let believed = if spaced || broken { labels.len() > 1 } else { true };
     (believed && is_host(text, &labels, start, at, words)).then_some(start..end)
 }

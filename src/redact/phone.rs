@@ -13,6 +13,8 @@ const DIGITS: Range<usize> = 7..16;
 const REACH: usize = 40;
 /// How many words back.
 const WORDS: usize = 4;
+/// Most groups of a number.
+const GROUPS: usize = 6;
 /// Most white space and dashes between two groups.
 const GAP: usize = 3;
 
@@ -58,12 +60,36 @@ enum Hint {
     Nothing,
 }
 
+/// Digits that stand together.
+#[derive(Clone)]
+struct Group {
+    digits: String,
+    /// What stands before it; a space for any white space.
+    separator: char,
+    span: Range<usize>,
+    parenthesis: bool,
+}
+
 /// A run of digits and what may stand between them.
 struct Candidate {
     span: Range<usize>,
-    groups: Vec<(String, char)>,
+    groups: Vec<Group>,
     plus: bool,
-    parenthesis: bool,
+}
+
+impl Candidate {
+    /// Some of its groups, if they stand apart from the others.
+    fn part(&self, groups: Range<usize>) -> Option<Candidate> {
+        let apart = |i: usize| self.groups.get(i).is_none_or(|g| g.separator == ' ');
+        if !(groups.start == 0 || apart(groups.start)) || !apart(groups.end) {
+            return None;
+        }
+        let plus = self.plus && groups.start == 0;
+        let groups = self.groups.get(groups)?.to_vec();
+        let (first, last) = (groups.first()?, groups.last()?);
+        let start = if plus { self.span.start } else { first.span.start };
+        Some(Candidate { span: start..last.span.end, plus, groups })
+    }
 }
 
 /// Finds numbers; ranges of units, ascending. `key` is the name under which the text stands, if any:
@@ -83,13 +109,33 @@ pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: 
             continue;
         }
         let candidate = candidate(text, i);
-        let end = candidate.span.end.max(i + 1);
-        if is_phone(text, &candidate, key, words) {
-            let end = extension_end(text, end);
+        i = candidate.span.end.max(i + 1);
+        let told = hint(text, candidate.span.start, key, words);
+        if is_phone(text, &candidate, told, words) {
+            let end = extension_end(text, i);
             found.push(candidate.span.start..end);
             i = end;
-        } else {
-            i = end;
+        } else if told != Hint::Other {
+            parts(text, &candidate, words, found);
+        }
+    }
+}
+
+/// Numbers inside a run of groups that is none as a whole: two in a row, or one after a figure.
+fn parts(text: &Normal, candidate: &Candidate, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
+    let count = candidate.groups.len();
+    let mut start = 0;
+    while start < count && count > 1 {
+        let longest = (start + 1..=count.min(start + GROUPS)).rev().find_map(|end| {
+            let part = candidate.part(start..end)?;
+            is_phone(text, &part, Hint::Nothing, words).then_some((end, part.span))
+        });
+        match longest {
+            Some((end, span)) => {
+                found.push(span);
+                start = end;
+            }
+            None => start += 1,
         }
     }
 }
@@ -142,7 +188,7 @@ fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
 }
 
 fn candidate(text: &Normal, start: usize) -> Candidate {
-    let mut c = Candidate { span: start..start, groups: Vec::new(), plus: false, parenthesis: false };
+    let mut c = Candidate { span: start..start, groups: Vec::new(), plus: false };
     let mut at = start;
     if text.at(at) == Some('+') {
         c.plus = true;
@@ -159,8 +205,8 @@ fn candidate(text: &Normal, start: usize) -> Candidate {
         if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
             break;
         }
-        c.groups.push((text.text(from..end), separator));
-        c.parenthesis |= open;
+        let whole = at..end + usize::from(open);
+        c.groups.push(Group { digits: text.text(from..end), separator, span: whole, parenthesis: open });
         at = end + usize::from(open);
         c.span.end = at;
         let mut next = at;
@@ -188,8 +234,8 @@ fn candidate(text: &Normal, start: usize) -> Candidate {
     c
 }
 
-fn is_phone(text: &Normal, c: &Candidate, key: Option<&str>, words: &PhoneWords) -> bool {
-    let sizes: Vec<usize> = c.groups.iter().map(|(g, _)| g.chars().count()).collect();
+fn is_phone(text: &Normal, c: &Candidate, told: Hint, words: &PhoneWords) -> bool {
+    let sizes: Vec<usize> = c.groups.iter().map(|g| g.digits.chars().count()).collect();
     let digits: usize = sizes.iter().sum();
     let glued = text.at(c.span.end).is_some_and(|c| c.is_alphanumeric() || c == '_')
         && !(text.at(c.span.end).is_some_and(|c| matches!(c, 'x' | 'X')) && digit_at(text, c.span.end + 1));
@@ -205,7 +251,7 @@ fn is_phone(text: &Normal, c: &Candidate, key: Option<&str>, words: &PhoneWords)
     if !stands_free(text, c.span.start, words) {
         return false;
     }
-    let first = |d: char| c.groups.first().is_some_and(|(g, _)| g.starts_with(d));
+    let first = |d: char| c.groups.first().is_some_and(|g| g.digits.starts_with(d));
     let one = sizes.first() == Some(&1) && first('1');
     let north_american = match sizes.as_slice() {
         [3, 3, 4] | [10] => true,
@@ -215,11 +261,11 @@ fn is_phone(text: &Normal, c: &Candidate, key: Option<&str>, words: &PhoneWords)
         [1, 10] => one,
         _ => false,
     };
-    let exit_prefix = c.groups.first().is_some_and(|(g, _)| g.starts_with("00")) && digits >= 10;
+    let exit_prefix = c.groups.first().is_some_and(|g| g.digits.starts_with("00")) && digits >= 10;
     let trunk = first('0') && c.groups.len() > 1 && (9..=11).contains(&digits);
-    let area = c.parenthesis && digits >= 9;
+    let area = c.groups.iter().any(|g| g.parenthesis) && digits >= 9;
     let shaped = north_american || (exit_prefix && c.groups.len() > 1) || trunk || area;
-    match hint(text, c.span.start, key, words) {
+    match told {
         Hint::Phone => true,
         Hint::Other => false,
         Hint::Nothing => shaped && !is_quantity(text, c.span.end, words),
@@ -228,15 +274,15 @@ fn is_phone(text: &Normal, c: &Candidate, key: Option<&str>, words: &PhoneWords)
 
 /// `2026-01-15` and the like.
 fn is_date(sizes: &[usize], c: &Candidate) -> bool {
-    let same = |s: char| c.groups.iter().skip(1).all(|(_, sep)| *sep == s);
+    let same = |s: char| c.groups.iter().skip(1).all(|g| g.separator == s);
     matches!(sizes, [4, 2, 2] | [2, 2, 4]) && (same('-') || same('/') || same('.'))
 }
 
 /// Four dotted numbers up to 255.
 fn is_address(c: &Candidate) -> bool {
     c.groups.len() == 4
-        && c.groups.iter().skip(1).all(|(_, sep)| *sep == '.')
-        && c.groups.iter().all(|(g, _)| g.parse::<u8>().is_ok())
+        && c.groups.iter().skip(1).all(|g| g.separator == '.')
+        && c.groups.iter().all(|g| g.digits.parse::<u8>().is_ok())
 }
 
 fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {

@@ -227,3 +227,18 @@ fn lookalikes_stay_and_other_spellings_go() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn numbers_in_a_row_are_all_found() {
+    let redactor = redactor();
+    for (text, wanted) in [
+        ("415-555-0132 415-555-0199", "[REDACTED:PHONE] [REDACTED:PHONE]"),
+        ("line 5 415-555-0132", "line 5 [REDACTED:PHONE]"),
+        ("+14155550132 2025550199", "[REDACTED:PHONE] [REDACTED:PHONE]"),
+        ("call 415 555 0132 415 555 0199 415 555 0177", "call [REDACTED:PHONE] [REDACTED:PHONE] [REDACTED:PHONE]"),
+        ("trace 12345678-1234-1234-1234-123456789012", "trace 12345678-1234-1234-1234-123456789012"),
+        ("lot 555 123 4567 555 123 4568", "lot 555 123 4567 555 123 4568"),
+    ] {
+        assert_eq!(redactor.text(text).get(), wanted);
+    }
+}
