@@ -111,7 +111,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
     }
     // What a broken file would have declared is missing: compiling would only report that again.
     let Some(categories) = &spec.keywords.compiled else { return (None, problems) };
-    if problems.has_errors() {
+    if problems.has_errors() || !spec.complete {
         return (None, problems);
     }
     let (program, found) = lang::compile(&modules, &surroundings(sources, &spec, categories));

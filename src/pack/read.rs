@@ -109,16 +109,21 @@ impl Reading {
         let mut policies = Vec::new();
         let mut tests = Vec::new();
         let mut names = Names::new();
+        let mut complete = folder.problems.is_empty();
         for (path, bytes) in folder.files {
             let shown = root.join(&path);
-            let Some(file) = self.text(&shown, bytes) else { continue };
+            let Some(file) = self.text(&shown, bytes) else {
+                complete = false;
+                continue;
+            };
             match Part::of(&path) {
                 Part::Manifest => {
                     let read = self.yaml(file).map(|root| manifest::read(&root, &mut self.diags));
                     manifest = Some((file, read.unwrap_or_default()));
                 }
                 Part::Keywords => {
-                    keywords = self.yaml(file).map(|root| terms::read(&root, &mut self.diags)).unwrap_or_default();
+                    let read = self.yaml(file).map(|root| terms::read(&root, &mut self.diags));
+                    keywords = read.unwrap_or(Keywords::UNREADABLE);
                 }
                 Part::Reward => {
                     reward = self.yaml(file).map(|root| payment::read(&root, &mut self.diags)).unwrap_or_default();
@@ -154,6 +159,7 @@ impl Reading {
             keywords,
             reward,
             policies,
+            complete,
             tests,
         }
     }

@@ -67,6 +67,8 @@ pub struct PackSpec {
     pub reward: RewardSpec,
     /// The `.policy` files, by path.
     pub policies: Vec<FileId>,
+    /// False if one of the pack's files could not be read at all: names that it declares are missing.
+    pub complete: bool,
     /// The pack's own tests, by file and place.
     pub tests: Vec<TestCase>,
 }
@@ -109,12 +111,24 @@ impl Calibration {
 }
 
 /// The keyword categories of a pack.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Keywords {
     /// The categories with the places of their names, in the order of the file; those with errors too.
     pub specs: Vec<Spanned<CategorySpec>>,
     /// All of them compiled; the n-th category is the n-th of `specs`. `None` if one has an error.
     pub compiled: Option<Arc<Categories>>,
+}
+
+impl Keywords {
+    /// Of a file that cannot be read.
+    pub(super) const UNREADABLE: Keywords = Keywords { specs: Vec::new(), compiled: None };
+}
+
+impl Default for Keywords {
+    /// Of a pack without categories.
+    fn default() -> Keywords {
+        Keywords { specs: Vec::new(), compiled: Some(Arc::default()) }
+    }
 }
 
 /// How violations are paid.

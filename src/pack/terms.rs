@@ -35,7 +35,7 @@ impl Places {
 
 /// Reads `keywords.yaml`.
 pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Keywords {
-    let Some(mut fields) = Fields::of(root, "keywords.yaml", diags) else { return Keywords::default() };
+    let Some(mut fields) = Fields::of(root, "keywords.yaml", diags) else { return Keywords::UNREADABLE };
     let example = "categories: {greeting: {terms: [hello]}}";
     let categories = fields.need("categories", example, diags).and_then(|n| entries(n, "`categories`", diags));
     fields.finish(diags);

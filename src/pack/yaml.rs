@@ -32,31 +32,35 @@ pub(super) fn parse(file: FileId, text: &str, diags: &mut Diagnostics) -> Option
             // Its positions count bytes.
             let at = error.location().map_or(0, |at| at.index());
             let span = places.byte(at..at);
-            let what = error.to_string();
             diags.push(if text.get(at..).is_some_and(|rest| rest.starts_with('\t')) {
                 Diagnostic::error(Code::YamlSyntax, span, "a tab where only blanks may stand")
                     .help("indent with blanks")
             } else {
-                disagreement(span, text).label(format!("one of them says: {}", first_line(&what)))
+                disagreement(&places, span).label(first_line(&error.to_string()))
             });
         }
         Ok(mirror) => {
             if let Some(span) = mirror.differs_from(&root) {
-                diags.push(disagreement(span, text));
+                diags.push(disagreement(&places, span));
             }
         }
     }
     Some(root)
 }
 
-fn disagreement(span: Span, text: &str) -> Diagnostic {
+/// The two readers differ at a place; or, where the text holds a likely reason, there.
+fn disagreement(places: &Places<'_>, span: Span) -> Diagnostic {
     // YAML 1.1 takes these for line ends, YAML 1.2 does not.
-    let line_end = text.chars().find(|c| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}'));
-    let help = match line_end {
-        Some(c) => {
-            format!("the file holds U+{:04X}: write it as \"\\u{:04x}\", in double quotes", u32::from(c), u32::from(c))
+    let line_end = places.text.char_indices().find(|(_, c)| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}'));
+    let (span, help) = match line_end {
+        Some((at, c)) => {
+            let code = u32::from(c);
+            let help = format!("this is U+{code:04X}: write it as \"\\u{code:04x}\", in double quotes");
+            (places.byte(at..at + c.len_utf8()), help)
         }
-        None => "write it more plainly: one key a line, quotes around text that is out of the ordinary".to_owned(),
+        None => {
+            (span, "write it more plainly: one key a line, quotes around text that is out of the ordinary".to_owned())
+        }
     };
     Diagnostic::error(Code::YamlReadersDisagree, span, "two YAML readers understand this differently").help(help)
 }
@@ -271,7 +275,7 @@ impl Builder<'_, '_> {
 }
 
 /// The parser's words, ours, and what to do.
-const SYNTAX: [(&str, &str, &str); 14] = [
+const SYNTAX: [(&str, &str, &str); 15] = [
     ("unexpected end of stream", "this quotation mark is not closed", "close it with the same mark"),
     (
         "did not find expected key",
@@ -298,6 +302,7 @@ const SYNTAX: [(&str, &str, &str); 14] = [
         "an unknown escape in double quotes",
         "use single quotes, in which a backslash is only a backslash",
     ),
+    ("anchor or alias", "`&` and `*` begin a name in YAML", "put the text in quotes"),
     ("unknown anchor", "an alias: packs do not use this part of YAML", "put text that begins with `*` in quotes"),
     ("tab", "a tab where only blanks may stand", "indent with blanks"),
     ("byte order mark", "a byte-order mark inside the text", "remove it"),
