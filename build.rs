@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // Served by gRPC reflection, so that a client without our .proto files can still call us.
     fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&descriptors))?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    // JSON texts are slices of the received buffer, not copies.
+    tonic_prost_build::configure().bytes(".probity.v1").compile_fds(descriptors)?;
     Ok(())
 }

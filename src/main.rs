@@ -1,1 +1,5 @@
-fn main() {}
+//! The `probity` program.
+
+fn main() -> std::process::ExitCode {
+    probity::cli::main()
+}

@@ -3,6 +3,8 @@
 //! Log lines name sessions' packs, policies, counts, codes and durations; values of a trace and
 //! messages of hits never enter one.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::{EnvFilter, filter::ParseError, util::SubscriberInitExt};
 
 use crate::config::LogFormat;
@@ -24,7 +26,10 @@ pub enum TelemetryError {
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let parsed =
         EnvFilter::try_new(filter).map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     // The error says that logging is up already, as when two servers run in one test process.
     let _ = match format {
         LogFormat::Text => builder.finish().try_init(),

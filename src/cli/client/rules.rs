@@ -1,0 +1,111 @@
+//! `probity client status` and `probity client reload`.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+use tonic::{Code, transport::Channel};
+
+use crate::{
+    cli::{Exit, Failure, Format, Outcome},
+    grpc::wire::{
+        Diagnostic, DiagnosticSeverity, GetStatusRequest, GetStatusResponse, Pack, ReloadRequest,
+        rules_client::RulesClient,
+    },
+};
+
+use super::refused;
+
+/// Prints what is served.
+pub async fn status(channel: Channel, format: Format) -> Outcome {
+    let status = RulesClient::new(channel).get_status(GetStatusRequest {}).await.map_err(refused)?.into_inner();
+    match format {
+        Format::Json => println!("{}", status_json(&status)),
+        Format::Table => {
+            println!("probity {}, rules generation {}", status.server_version, status.generation);
+            println!("{} open sessions, {} records", status.session_count, status.last_record);
+            println!("{}", packs_table(&status.packs));
+            print_diagnostics(&status.warnings);
+            if let Some(load) = &status.refused {
+                println!("the last load was refused; the rules before keep serving");
+                print_diagnostics(&load.diagnostics);
+            }
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// Makes the server load its rules anew.
+pub async fn reload(channel: Channel, format: Format) -> Outcome {
+    let loaded = match RulesClient::new(channel).reload(ReloadRequest {}).await {
+        Ok(loaded) => loaded.into_inner(),
+        Err(status) => {
+            let no = status.code() == Code::FailedPrecondition;
+            let failure = refused(status);
+            return Err(if no { Failure { exit: Exit::No, ..failure } } else { failure });
+        }
+    };
+    match format {
+        Format::Json => {
+            let packs: Vec<Value> = loaded.packs.iter().map(pack_json).collect();
+            let warnings: Vec<Value> = loaded.warnings.iter().map(diagnostic_json).collect();
+            println!("{}", json!({"generation": loaded.generation, "packs": packs, "warnings": warnings}));
+        }
+        Format::Table => {
+            println!("rules generation {} is served", loaded.generation);
+            println!("{}", packs_table(&loaded.packs));
+            print_diagnostics(&loaded.warnings);
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn packs_table(packs: &[Pack]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["PACK", "VERSION", "POLICIES", "DIGEST"]);
+    for pack in packs {
+        let digest: String = pack.digest.chars().take(16).collect();
+        table.add_row([pack.name.clone(), pack.version.clone(), pack.policy_count.to_string(), digest]);
+    }
+    table
+}
+
+fn print_diagnostics(diagnostics: &[Diagnostic]) {
+    for d in diagnostics {
+        println!("{}: {}:{}:{}: {} [{}]", severity(d), d.file, d.line, d.column, d.message, d.code);
+        if !d.help.is_empty() {
+            println!("  help: {}", d.help);
+        }
+    }
+}
+
+fn severity(d: &Diagnostic) -> &'static str {
+    match d.severity() {
+        DiagnosticSeverity::Warning => "warning",
+        DiagnosticSeverity::Error | DiagnosticSeverity::Unspecified => "error",
+    }
+}
+
+fn status_json(status: &GetStatusResponse) -> Value {
+    let packs: Vec<Value> = status.packs.iter().map(pack_json).collect();
+    let warnings: Vec<Value> = status.warnings.iter().map(diagnostic_json).collect();
+    let refused = status.refused.as_ref().map(|load| load.diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>());
+    json!({
+        "server_version": status.server_version,
+        "generation": status.generation,
+        "packs": packs,
+        "warnings": warnings,
+        "refused": refused,
+        "sessions": status.session_count,
+        "last_record": status.last_record,
+    })
+}
+
+fn pack_json(pack: &Pack) -> Value {
+    json!({"name": pack.name, "version": pack.version, "digest": pack.digest, "policies": pack.policy_count})
+}
+
+fn diagnostic_json(d: &Diagnostic) -> Value {
+    json!({
+        "severity": severity(d), "code": d.code, "file": d.file, "line": d.line, "column": d.column,
+        "message": d.message, "help": d.help,
+    })
+}

@@ -1,0 +1,87 @@
+//! `probity serve`: the service in the foreground, until SIGTERM or SIGINT. SIGHUP reloads the rules.
+
+use std::{io, num::NonZero, sync::Arc};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    config::Settings,
+    grpc::{self, StartError},
+    service::{LoadError, Service},
+    telemetry,
+};
+
+use super::{Exit, Failure, Outcome, settings::SettingFlags};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    flags: SettingFlags,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Outcome {
+    let config = args.flags.load()?;
+    let settings = config.settings;
+    settings.check_exposure().map_err(Failure::bad_input)?;
+    telemetry::init(settings.log_format, &settings.log).map_err(Failure::bad_input)?;
+    for unknown in &config.unknown_variables {
+        tracing::warn!(variable = unknown.name, "no setting has this name; did you mean {}?", unknown.near);
+    }
+    let runtime = runtime(settings.threads).map_err(Failure::environment)?;
+    let outcome = runtime.block_on(serve(&settings));
+    // A thread that hangs on a dead disk is left behind.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// One thread without work stealing is the fastest where there are few cores.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    let threads = if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, NonZero::get) };
+    if threads <= 2 {
+        Builder::new_current_thread().enable_all().build()
+    } else {
+        Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+    }
+}
+
+async fn serve(settings: &Settings) -> Outcome {
+    // Asked for before anything else, so that an early signal is not lost.
+    let mut term = signal(SignalKind::terminate()).map_err(Failure::environment)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
+    let mut hup = signal(SignalKind::hangup()).map_err(Failure::environment)?;
+    let running = grpc::start(settings).await.map_err(failure)?;
+    println!("probity is serving on {}", running.address());
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = int.recv() => break,
+            _ = hup.recv() => reload(running.service()),
+        }
+    }
+    let ended = running.shut_down().await;
+    if ended.kept {
+        Ok(Exit::Fine)
+    } else {
+        Err(Failure::environment("not everything that was judged could be stored"))
+    }
+}
+
+fn reload(service: &Arc<Service>) {
+    let service = service.clone();
+    // How it went is in the log and in the status of the rules.
+    tokio::spawn(async move { service.reload().await.is_ok() });
+}
+
+fn failure(e: StartError) -> Failure {
+    match e {
+        StartError::Rules(LoadError::Refused(load)) => {
+            Failure::bad_input(format!("the rules cannot be served\n{}", load.rendered.trim_end()))
+        }
+        other => Failure::environment(other),
+    }
+}

@@ -1,0 +1,513 @@
+//! Between the wire and the house. Wire messages are taken apart without `..`, so that a new field
+//! does not compile until somebody decides what it means. Requests report every broken field at once.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tonic::Status;
+use tonic_types::FieldViolation;
+
+use crate::{
+    audit::{self, Body, ConditionRecord, Judged},
+    diag,
+    engine::{Pack, PolicyInfo},
+    ingest::Episode,
+    model::{self, Effect, Gate, Num, json},
+    reward::{self, JudgeMetrics, Metrics},
+    service::{Answer, Ask, Item, ItemBody, JudgeAsk, Measured, Observed, Prints, ProposedCall, Scored, ScoredEpisode},
+};
+
+use super::{
+    status::{invalid, violation},
+    wire,
+};
+
+/// Bytes of the longest id, name or request id.
+const MAX_NAME: usize = 256;
+
+/// Collects what is wrong with a request.
+#[derive(Debug, Default)]
+pub struct Faults(Vec<FieldViolation>);
+
+impl Faults {
+    /// Notes a broken field.
+    pub fn add(&mut self, field: impl Into<String>, description: impl Into<String>) {
+        self.0.push(violation(field, description));
+    }
+
+    /// A name that must be there.
+    pub fn name(&mut self, field: &str, name: &str) {
+        if name.is_empty() {
+            self.add(field, "must not be empty");
+        } else {
+            self.optional_name(field, name);
+        }
+    }
+
+    /// A name that may be empty.
+    pub fn optional_name(&mut self, field: &str, name: &str) {
+        if name.len() > MAX_NAME {
+            self.add(field, format!("is {} bytes long; the limit is {MAX_NAME}", name.len()));
+        } else if name.chars().any(char::is_control) {
+            self.add(field, "must not hold control characters");
+        }
+    }
+
+    /// The value, if nothing is wrong.
+    pub fn or<T>(self, value: T) -> Result<T, Status> {
+        if self.0.is_empty() { Ok(value) } else { Err(invalid(self.0)) }
+    }
+}
+
+/// Reads a request of `Observe`.
+pub fn ask(request: wire::ObserveRequest, prints: &Prints, max_items: usize) -> Result<Ask, Status> {
+    let wire::ObserveRequest { session_id, pack, mode, items, request_id } = request;
+    let mut faults = Faults::default();
+    faults.name("session_id", &session_id);
+    faults.optional_name("pack", &pack);
+    faults.optional_name("request_id", &request_id);
+    let mode = match wire::Mode::try_from(mode) {
+        Ok(wire::Mode::Unspecified) => None,
+        Ok(wire::Mode::Gate) => Some(audit::Mode::Gate),
+        Ok(wire::Mode::Episode) => Some(audit::Mode::Episode),
+        Err(_) => {
+            faults.add("mode", format!("{mode} is no mode"));
+            None
+        }
+    };
+    if items.is_empty() {
+        faults.add("items", "must hold at least one item");
+    }
+    let mut read = Vec::with_capacity(items.len().min(max_items));
+    if items.len() > max_items {
+        faults.add("items", format!("holds {} items; the limit is {max_items}", items.len()));
+    } else {
+        for (place, wire::Item { seq, item }) in items.into_iter().enumerate() {
+            if let Some((print, body)) = item_body(item, place, prints, &mut faults) {
+                read.push(Item { seq, print, body });
+            }
+        }
+    }
+    faults.or(Ask { session: session_id, pack, mode, items: read })
+}
+
+fn item_body(
+    item: Option<wire::item::Item>,
+    place: usize,
+    prints: &Prints,
+    faults: &mut Faults,
+) -> Option<(u64, ItemBody)> {
+    match item {
+        None => {
+            faults.add(format!("items[{place}]"), "must hold a message, a proposal or an end");
+            None
+        }
+        Some(wire::item::Item::MessageJson(text)) => match json::parse(&text) {
+            Ok(message) => Some((prints.message(&text), ItemBody::Message(message))),
+            Err(e) => {
+                faults.add(format!("items[{place}].message_json"), format!("is not JSON: {e}"));
+                None
+            }
+        },
+        Some(wire::item::Item::Proposal(wire_call)) => {
+            let call = proposed_call(wire_call, &format!("items[{place}].proposal"), faults)?;
+            Some((prints.proposal(&call), ItemBody::Proposal(call)))
+        }
+        Some(wire::item::Item::End(wire::End {})) => Some((prints.end(), ItemBody::End)),
+    }
+}
+
+fn proposed_call(call: wire::Proposal, path: &str, faults: &mut Faults) -> Option<ProposedCall> {
+    let wire::Proposal { turn, index, calls, call_id, tool, arguments_json, message_text, time } = call;
+    let mut fine = true;
+    let mut fault = |field: &str, words: String| {
+        faults.add(format!("{path}.{field}"), words);
+        fine = false;
+    };
+    if tool.is_empty() {
+        fault("tool", "must not be empty".to_owned());
+    }
+    if index >= calls {
+        fault("index", format!("is {index}, but the message carries {calls} calls"));
+    }
+    let seconds = time.map(|time| exact_seconds(&time));
+    if seconds == Some(None) {
+        fault("time", "is not a timestamp".to_owned());
+    }
+    let time = seconds.flatten();
+    fine.then_some(ProposedCall { turn, index, calls, call_id, tool, arguments_json, message_text, time })
+}
+
+/// Seconds since 1970-01-01T00:00:00Z, exactly; nothing beyond the years 1 to 9999, where a
+/// timestamp ends.
+fn exact_seconds(time: &prost_types::Timestamp) -> Option<Num> {
+    let prost_types::Timestamp { seconds, nanos } = *time;
+    let in_range = (-62_135_596_800..=253_402_300_799).contains(&seconds) && (0..1_000_000_000).contains(&nanos);
+    if !in_range {
+        return None;
+    }
+    Num::from(seconds).add(Num::new(i128::from(nanos), -9))
+}
+
+/// Reads a request of `ReportJudge`.
+pub fn judge_ask(request: wire::ReportJudgeRequest) -> Result<JudgeAsk, Status> {
+    let wire::ReportJudgeRequest { session_id, policy, turn, hit, judge_id } = request;
+    let mut faults = Faults::default();
+    faults.name("session_id", &session_id);
+    faults.name("policy", &policy);
+    faults.name("judge_id", &judge_id);
+    faults.or(JudgeAsk { session: session_id, policy, turn, hit, judge_id })
+}
+
+/// Reads a request of `ScoreEpisodes`: the pack and the episodes.
+pub fn episodes(request: wire::ScoreEpisodesRequest, max_items: usize) -> Result<(String, Vec<Episode>), Status> {
+    let wire::ScoreEpisodesRequest { pack, episodes_json } = request;
+    let mut faults = Faults::default();
+    faults.name("pack", &pack);
+    if episodes_json.is_empty() {
+        faults.add("episodes_json", "must hold at least one episode");
+    }
+    let mut episodes = Vec::with_capacity(episodes_json.len().min(max_items));
+    if episodes_json.len() > max_items {
+        faults.add("episodes_json", format!("holds {} episodes; the limit is {max_items}", episodes_json.len()));
+    } else {
+        for (place, text) in episodes_json.iter().enumerate() {
+            match Episode::from_line(place as u64 + 1, text) {
+                Ok(episode) => episodes.push(episode),
+                Err(e) => faults.add(format!("episodes_json[{place}]"), format!("is no episode: {e}")),
+            }
+        }
+    }
+    faults.or((pack, episodes))
+}
+
+/// The answer of `ScoreEpisodes`.
+pub fn scored(scored: &Scored) -> wire::ScoreEpisodesResponse {
+    wire::ScoreEpisodesResponse {
+        pack: scored.pack.name.to_string(),
+        pack_version: scored.pack.version.to_string(),
+        pack_digest: scored.pack.hex(),
+        scores: scored.episodes.iter().map(episode_score).collect(),
+    }
+}
+
+fn episode_score(scored: &ScoredEpisode) -> wire::EpisodeScore {
+    let ScoredEpisode { outcome, input_digest } = scored;
+    wire::EpisodeScore {
+        episode_id: outcome.episode_id.clone(),
+        input_digest: input_digest.clone(),
+        turn_rewards: outcome.reward_by_turn().into_iter().map(rounded).collect(),
+        violation_reward: outcome.violation_reward.map_or(f64::NAN, rounded),
+        hits: outcome.hits.iter().map(hit).collect(),
+        undecided: outcome.undecided.iter().map(undecided_policy).collect(),
+        malformed: outcome.malformed.iter().map(malformed_turn).collect(),
+        signals: outcome.signals.iter().map(signal).collect(),
+    }
+}
+
+/// The answer of `Observe`.
+pub fn observed(observed: &Observed) -> wire::ObserveResponse {
+    wire::ObserveResponse {
+        session_id: observed.session.to_string(),
+        pack: observed.pack.name.to_string(),
+        pack_version: observed.pack.version.to_string(),
+        pack_digest: observed.pack.hex(),
+        results: observed.answers.iter().map(result).collect(),
+    }
+}
+
+fn result(answer: &Answer) -> wire::Result {
+    let model::Step { turn, calls, hits, undecided, malformed, signals } = answer.step.as_ref();
+    wire::Result {
+        seq: answer.seq,
+        turn: *turn,
+        calls: calls.iter().map(call_answer).collect(),
+        hits: hits.iter().map(hit).collect(),
+        undecided: undecided.iter().map(undecided_policy).collect(),
+        malformed: malformed.iter().map(malformed_turn).collect(),
+        signals: signals.iter().map(signal).collect(),
+    }
+}
+
+fn call_answer(call: &model::CallAnswer) -> wire::CallAnswer {
+    let model::CallAnswer { index, call_id, gate } = call;
+    wire::CallAnswer { index: *index, call_id: call_id.clone(), effect: effect(*gate).into() }
+}
+
+/// A violation.
+fn hit(hit: &model::Hit) -> wire::Hit {
+    let model::Hit { firing: model::Firing { policy, message, evidence: why }, turn, n, reward } = hit;
+    wire::Hit {
+        policy: policy.to_string(),
+        turn: *turn,
+        n: *n,
+        reward: rounded(*reward),
+        message: message.clone(),
+        evidence: Some(evidence(why)),
+    }
+}
+
+/// A firing of another effect.
+fn signal(signal: &model::Signal) -> wire::Signal {
+    let model::Signal { firing: model::Firing { policy, message, evidence: why }, turn, effect } = signal;
+    wire::Signal {
+        policy: policy.to_string(),
+        turn: *turn,
+        effect: policy_effect(*effect).into(),
+        message: message.clone(),
+        evidence: Some(evidence(why)),
+    }
+}
+
+/// A policy that could not be decided.
+fn undecided_policy(undecided: &model::Undecided) -> wire::Undecided {
+    let model::Undecided { policy, turn, reason } = undecided;
+    wire::Undecided { policy: policy.to_string(), turn: *turn, reason: reason.clone() }
+}
+
+/// Something that could not be taken in.
+fn malformed_turn(malformed: &model::Malformed) -> wire::Malformed {
+    let model::Malformed { turn, reason } = malformed;
+    wire::Malformed { turn: *turn, reason: reason.clone() }
+}
+
+fn evidence(evidence: &model::Evidence) -> wire::Evidence {
+    let model::Evidence { seq, conditions } = evidence;
+    let condition = |condition: &model::Condition| {
+        let model::Condition { source, holds, rests_on } = condition;
+        wire::Condition { source: source.to_string(), holds: *holds, rests_on: rests_on.clone() }
+    };
+    wire::Evidence { event_seq: *seq, conditions: conditions.iter().map(condition).collect() }
+}
+
+fn effect(gate: Gate) -> wire::Effect {
+    match gate {
+        Gate::Allow => wire::Effect::Allow,
+        Gate::Review => wire::Effect::Review,
+        Gate::Deny => wire::Effect::Deny,
+    }
+}
+
+/// A policy's effect.
+fn policy_effect(effect: Effect) -> wire::PolicyEffect {
+    match effect {
+        Effect::Deny => wire::PolicyEffect::Deny,
+        Effect::Review => wire::PolicyEffect::Review,
+        Effect::Flag => wire::PolicyEffect::Flag,
+        Effect::Milestone => wire::PolicyEffect::Milestone,
+        Effect::Judge => wire::PolicyEffect::Judge,
+    }
+}
+
+/// A number as it leaves: rounded to 6 places.
+fn rounded(n: Num) -> f64 {
+    reward::rounded(n.to_f64())
+}
+
+/// A record.
+pub fn record(record: &audit::Record) -> wire::Record {
+    let audit::Record { number, at_millis, body } = record;
+    let (pack, body) = match body {
+        Body::Judged(judged) => (&judged.pack, wire::record::Body::Judged(judged_item(judged))),
+        Body::Judge(report) => {
+            let audit::JudgeReport { session, pack, policy, turn, hit, judge_id } = report;
+            let verdict = wire::JudgeVerdict {
+                session_id: session.to_string(),
+                policy: policy.to_string(),
+                turn: *turn,
+                hit: *hit,
+                judge_id: judge_id.to_string(),
+            };
+            (pack, wire::record::Body::Judge(verdict))
+        }
+        Body::Activated(pack) => (pack, wire::record::Body::Activation(wire::Activation {})),
+    };
+    wire::Record {
+        number: *number,
+        time: Some(timestamp(UNIX_EPOCH + Duration::from_millis(*at_millis))),
+        pack: pack.name.to_string(),
+        pack_version: pack.version.to_string(),
+        pack_digest: pack.hex(),
+        body: Some(body),
+    }
+}
+
+fn judged_item(judged: &Judged) -> wire::JudgedItem {
+    let Judged { session, pack: _, mode, item, seq, turn, calls, hits, signals, undecided, malformed } = judged;
+    let why = |event: u64, conditions: &[ConditionRecord]| wire::Evidence {
+        event_seq: event,
+        conditions: conditions
+            .iter()
+            .map(|ConditionRecord { holds, rests_on }| wire::Condition {
+                source: String::new(),
+                holds: *holds,
+                rests_on: rests_on.clone(),
+            })
+            .collect(),
+    };
+    let result = wire::Result {
+        seq: *seq,
+        turn: *turn,
+        calls: calls
+            .iter()
+            .map(|audit::CallRecord { index, gate }| wire::CallAnswer {
+                index: *index,
+                call_id: String::new(),
+                effect: effect(*gate).into(),
+            })
+            .collect(),
+        hits: hits
+            .iter()
+            .map(|audit::HitRecord { policy, turn, n, reward, event, conditions }| wire::Hit {
+                policy: policy.to_string(),
+                turn: *turn,
+                n: *n,
+                reward: rounded(*reward),
+                message: String::new(),
+                evidence: Some(why(*event, conditions)),
+            })
+            .collect(),
+        undecided: undecided
+            .iter()
+            .map(|(policy, turn, reason)| wire::Undecided {
+                policy: policy.to_string(),
+                turn: *turn,
+                reason: reason.clone(),
+            })
+            .collect(),
+        malformed: malformed
+            .iter()
+            .map(|(turn, reason)| wire::Malformed { turn: *turn, reason: reason.clone() })
+            .collect(),
+        signals: signals
+            .iter()
+            .map(|audit::SignalRecord { policy, turn, effect, event, conditions }| wire::Signal {
+                policy: policy.to_string(),
+                turn: *turn,
+                effect: policy_effect(*effect).into(),
+                message: String::new(),
+                evidence: Some(why(*event, conditions)),
+            })
+            .collect(),
+    };
+    let mode = match mode {
+        audit::Mode::Gate => wire::Mode::Gate,
+        audit::Mode::Episode => wire::Mode::Episode,
+    };
+    let kind = match item {
+        audit::ItemKind::Message => wire::ItemKind::Message,
+        audit::ItemKind::Proposal => wire::ItemKind::Proposal,
+        audit::ItemKind::End => wire::ItemKind::End,
+    };
+    wire::JudgedItem { session_id: session.to_string(), mode: mode.into(), kind: kind.into(), result: Some(result) }
+}
+
+/// The answer of `GetMetrics`.
+pub fn measured(measured: &Measured) -> wire::GetMetricsResponse {
+    wire::GetMetricsResponse {
+        pack: measured.pack.name.to_string(),
+        pack_version: measured.pack.version.to_string(),
+        pack_digest: measured.pack.hex(),
+        metrics: Some(metrics(&measured.metrics)),
+    }
+}
+
+fn metrics(metrics: &Metrics) -> wire::Metrics {
+    let counts = |counts: &BTreeMap<String, u64>| counts.clone().into_iter().collect();
+    let malformed = |episode: &reward::MalformedEpisode| {
+        let reward::MalformedEpisode { episode_id, reasons } = episode;
+        let reasons = reasons
+            .iter()
+            .map(|reward::Reason { turn, reason }| wire::Malformed { turn: *turn, reason: reason.clone() });
+        wire::MalformedEpisode { episode_id: episode_id.clone(), reasons: reasons.collect() }
+    };
+    let m = metrics.clone();
+    wire::Metrics {
+        episodes: m.episodes,
+        declared_policies: m.declared_policies,
+        implemented_policies: m.implemented_policies,
+        unsupported_policies: m.unsupported_policies,
+        covered_policies: m.covered_policies,
+        coverage: m.coverage,
+        raw_hits: m.raw_hits,
+        violation_yield_per_100_episodes: m.violation_yield_per_100_episodes,
+        distinct_episode_policy_hits: m.distinct_episode_policy_hits,
+        distinct_yield_per_100_episodes: m.distinct_yield_per_100_episodes,
+        episodes_with_hits: m.episodes_with_hits,
+        episodes_without_hits: m.episodes_without_hits,
+        episode_hit_fraction: m.episode_hit_fraction,
+        total_violation_reward: m.total_violation_reward,
+        raw_hits_by_policy: counts(&m.raw_hits_by_policy),
+        distinct_hits_by_policy: counts(&m.distinct_hits_by_policy),
+        malformed: m.malformed.iter().map(malformed).collect(),
+        undecided_by_policy: counts(&m.undecided_by_policy),
+        signals_by_policy: m
+            .signals_by_policy
+            .iter()
+            .map(|(effect, policies)| (effect.clone(), wire::PolicyCounts { by_policy: counts(policies) }))
+            .collect(),
+        judge: m.judge.as_ref().map(judge_block),
+    }
+}
+
+fn judge_block(judge: &JudgeMetrics) -> wire::JudgeMetrics {
+    let j = judge.clone();
+    wire::JudgeMetrics {
+        verdicts: j.verdicts,
+        hits: j.hits,
+        agreement: j.agreement,
+        precision: j.precision,
+        recall: j.recall,
+        unverified: j.unverified,
+        unknown_policy: j.unknown_policy,
+        coverage_deterministic: j.coverage_deterministic,
+        coverage_with_judge: j.coverage_with_judge,
+        hits_by_policy: j.hits_by_policy.into_iter().collect(),
+    }
+}
+
+/// A moment.
+pub fn timestamp(at: SystemTime) -> prost_types::Timestamp {
+    at.into()
+}
+
+/// A pack.
+pub fn pack(pack: &Pack) -> wire::Pack {
+    wire::Pack {
+        name: pack.name().to_string(),
+        version: pack.version().to_string(),
+        digest: pack.digest().to_string(),
+        policy_count: u32::try_from(pack.policies().count()).unwrap_or(u32::MAX),
+    }
+}
+
+/// A policy.
+pub fn policy(policy: &PolicyInfo) -> wire::Policy {
+    let PolicyInfo { id, title, effect, severity, tags } = policy;
+    wire::Policy {
+        id: id.to_string(),
+        title: title.to_string(),
+        effect: policy_effect(*effect).into(),
+        severity: rounded(*severity),
+        tags: tags.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A diagnostic.
+pub fn diagnostic(d: &diag::Record) -> wire::Diagnostic {
+    let severity = match d.severity {
+        diag::Severity::Error => wire::DiagnosticSeverity::Error,
+        diag::Severity::Warning => wire::DiagnosticSeverity::Warning,
+    };
+    wire::Diagnostic {
+        code: d.code.text().to_owned(),
+        severity: severity.into(),
+        file: d.place.file.clone(),
+        line: d.place.line,
+        column: d.place.column,
+        message: d.message.clone(),
+        help: d.help.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,113 @@
+//! The handlers of `PolicyEngine`.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::{Stream, StreamExt, stream};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::service::{Pending, Service};
+
+use super::{
+    admission::Admission,
+    convert, status,
+    wire::{self, policy_engine_server::PolicyEngine},
+};
+
+/// Bounds of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Items or episodes in one request.
+    pub items: usize,
+    /// Requests of one stream that may wait for storage.
+    pub stream_window: usize,
+}
+
+/// Serves `PolicyEngine`.
+#[derive(Clone)]
+pub struct EngineApi {
+    pub(super) service: Arc<Service>,
+    pub(super) admission: Admission,
+    pub(super) limits: RequestLimits,
+}
+
+impl EngineApi {
+    async fn submit(&self, request: wire::ObserveRequest) -> Result<Pending, Status> {
+        let ask = convert::ask(request, self.service.prints(), self.limits.items)?;
+        Ok(self.service.submit(ask).await?)
+    }
+
+    /// The next request of a stream, judged; nothing at its end. While the server stops, a stream
+    /// ends with that.
+    async fn next(&self, requests: &mut Streaming<wire::ObserveRequest>) -> Option<Result<Pending, Status>> {
+        let request = tokio::select! {
+            biased;
+            request = requests.next() => request?,
+            () = self.admission.draining() => return Some(Err(status::stopping())),
+        };
+        Some(match request {
+            Ok(request) => self.submit(request).await,
+            Err(broken) => Err(broken),
+        })
+    }
+}
+
+async fn finish(pending: Result<Pending, Status>) -> Result<wire::ObserveResponse, Status> {
+    Ok(convert::observed(&pending?.finish().await?))
+}
+
+#[tonic::async_trait]
+impl PolicyEngine for EngineApi {
+    async fn observe(&self, request: Request<wire::ObserveRequest>) -> Result<Response<wire::ObserveResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted.run(async { finish(self.submit(request.into_inner()).await).await.map(Response::new) }).await
+    }
+
+    type ObserveStreamStream = Pin<Box<dyn Stream<Item = Result<wire::ObserveResponse, Status>> + Send>>;
+
+    async fn observe_stream(
+        &self,
+        request: Request<Streaming<wire::ObserveRequest>>,
+    ) -> Result<Response<Self::ObserveStreamStream>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        let state = Some((self.clone(), request.into_inner()));
+        // Judged one by one as they come, and no further than the first that is refused.
+        let judged = stream::unfold(state, |state| async move {
+            let (api, mut requests) = state?;
+            let pending = api.next(&mut requests).await?;
+            let refused = pending.as_ref().map_or(true, Pending::is_refused);
+            Some((pending, (!refused).then_some((api, requests))))
+        });
+        // While one waits for its record to be stored, the next are judged: a window of them, and
+        // beyond that the caller is made to wait.
+        let answers = judged.map(finish).buffered(self.limits.stream_window);
+        Ok(Response::new(admitted.stream(answers)))
+    }
+
+    async fn score_episodes(
+        &self,
+        request: Request<wire::ScoreEpisodesRequest>,
+    ) -> Result<Response<wire::ScoreEpisodesResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let (pack, episodes) = convert::episodes(request.into_inner(), self.limits.items)?;
+                let scored = self.service.score(&pack, episodes).await?;
+                Ok(Response::new(convert::scored(&scored)))
+            })
+            .await
+    }
+
+    async fn report_judge(
+        &self,
+        request: Request<wire::ReportJudgeRequest>,
+    ) -> Result<Response<wire::ReportJudgeResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let ask = convert::judge_ask(request.into_inner())?;
+                let record = self.service.report_judge(ask).await?;
+                Ok(Response::new(wire::ReportJudgeResponse { record }))
+            })
+            .await
+    }
+}

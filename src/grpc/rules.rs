@@ -1,0 +1,121 @@
+//! The handlers of `Rules`.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::service::{LoadError, Served, Service};
+
+use super::{
+    admission::Admission,
+    convert::{self, Faults},
+    pages, status,
+    wire::{self, rules_server::Rules},
+};
+
+/// Serves `Rules`.
+#[derive(Clone)]
+pub struct RulesApi {
+    pub(super) service: Arc<Service>,
+    pub(super) admission: Admission,
+}
+
+fn packs(served: &Served) -> Vec<wire::Pack> {
+    let mut packs: Vec<wire::Pack> = served.set.iter().map(|pack| convert::pack(pack)).collect();
+    packs.sort_by(|a, b| a.name.cmp(&b.name));
+    packs
+}
+
+#[tonic::async_trait]
+impl Rules for RulesApi {
+    async fn list_packs(
+        &self,
+        request: Request<wire::ListPacksRequest>,
+    ) -> Result<Response<wire::ListPacksResponse>, Status> {
+        let _admitted = self.admission.admit(&request)?;
+        let wire::ListPacksRequest { page_size, page_token } = request.into_inner();
+        let mut faults = Faults::default();
+        let size = pages::size(&mut faults, page_size, 100, 1000);
+        let start = pages::begins_at(&mut faults, &page_token, 0);
+        let start = faults.or(usize::try_from(start).unwrap_or(usize::MAX))?;
+        let all = packs(&self.service.served());
+        let more = all.len() > start.saturating_add(size);
+        let packs = all.into_iter().skip(start).take(size).collect();
+        let next_page_token = if more { pages::token((start + size) as u64) } else { String::new() };
+        Ok(Response::new(wire::ListPacksResponse { packs, next_page_token }))
+    }
+
+    async fn get_pack(
+        &self,
+        request: Request<wire::GetPackRequest>,
+    ) -> Result<Response<wire::GetPackResponse>, Status> {
+        let _admitted = self.admission.admit(&request)?;
+        let wire::GetPackRequest { name } = request.into_inner();
+        let served = self.service.served();
+        let pack = served.set.get(&name).ok_or_else(|| status::unknown_pack(&name))?;
+        let mut policies: Vec<wire::Policy> = pack.policies().map(|policy| convert::policy(&policy)).collect();
+        policies.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(Response::new(wire::GetPackResponse { pack: Some(convert::pack(pack)), policies }))
+    }
+
+    async fn get_status(
+        &self,
+        request: Request<wire::GetStatusRequest>,
+    ) -> Result<Response<wire::GetStatusResponse>, Status> {
+        let _admitted = self.admission.admit(&request)?;
+        let now = self.service.status().map_err(|e| Status::from(crate::service::QueryError::Store(e)))?;
+        let generation = |(generation, sessions): (&u64, &u64)| wire::GenerationSessions {
+            generation: *generation,
+            session_count: *sessions,
+        };
+        Ok(Response::new(wire::GetStatusResponse {
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            generation: now.served.generation,
+            loaded_at: Some(convert::timestamp(now.served.loaded_at)),
+            packs: packs(&now.served),
+            warnings: now.served.warnings.iter().map(convert::diagnostic).collect(),
+            refused: now.refused.map(|load| wire::RefusedLoad {
+                refused_at: Some(convert::timestamp(load.at)),
+                diagnostics: load.diagnostics.iter().map(convert::diagnostic).collect(),
+            }),
+            session_count: now.generations.values().sum(),
+            last_record: now.last_record,
+            generations: now.generations.iter().map(generation).collect(),
+        }))
+    }
+
+    async fn validate(
+        &self,
+        request: Request<wire::ValidateRequest>,
+    ) -> Result<Response<wire::ValidateResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let (valid, diagnostics) = match self.service.validate().await {
+                    Ok(warnings) => (true, warnings),
+                    Err(LoadError::Refused(load)) => (false, load.diagnostics.to_vec()),
+                    Err(broke @ LoadError::Broke) => return Err(broke.into()),
+                };
+                let diagnostics = diagnostics.iter().map(convert::diagnostic).collect();
+                Ok(Response::new(wire::ValidateResponse { valid, diagnostics }))
+            })
+            .await
+    }
+
+    async fn reload(&self, request: Request<wire::ReloadRequest>) -> Result<Response<wire::ReloadResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        let service = self.service.clone();
+        // A task of its own: a caller who gives up does not stop it half-way.
+        let reload = tokio::spawn(async move { service.reload().await });
+        admitted
+            .run(async {
+                let served = reload.await.map_err(|_| Status::from(LoadError::Broke))??;
+                Ok(Response::new(wire::ReloadResponse {
+                    generation: served.generation,
+                    packs: packs(&served),
+                    warnings: served.warnings.iter().map(convert::diagnostic).collect(),
+                }))
+            })
+            .await
+    }
+}

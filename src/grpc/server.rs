@@ -1,0 +1,251 @@
+//! The server: rules first, then the store, then the port; SERVING once all three are there, and
+//! an end within a limit that loses nothing that was acknowledged.
+
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    server::NamedService,
+    service::InterceptorLayer,
+    transport::{Server, server::TcpIncoming},
+};
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{
+    audit::{SledStore, Store, StoreError},
+    config::Settings,
+    service::{AuditError, AuditLog, LiveRules, LoadError, Service, SessionLimits, Writer, WriterSettings},
+};
+
+use super::{
+    admission::{Admission, note_deadline},
+    audit::AuditApi,
+    engine::{EngineApi, RequestLimits},
+    rules::RulesApi,
+    wire::{
+        DESCRIPTORS, audit_server::AuditServer, policy_engine_server::PolicyEngineServer, rules_server::RulesServer,
+    },
+};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The rules have errors.
+    #[error(transparent)]
+    Rules(#[from] LoadError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The start could not be recorded.
+    #[error("the start could not be recorded: {0}")]
+    Audit(#[from] AuditError),
+    /// The port cannot be bound.
+    #[error("cannot listen on {listen}: {source}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The reflection service cannot be built.
+    #[error("reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// How the server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Every call had ended within the limit.
+    pub drained: bool,
+    /// Everything that was judged is stored.
+    pub kept: bool,
+}
+
+/// A running server.
+pub struct Running {
+    address: SocketAddr,
+    service: Arc<Service>,
+    writer: Writer,
+    health: HealthReporter,
+    admission: Admission,
+    draining: CancellationToken,
+    closing: CancellationToken,
+    cut: CancellationToken,
+    transport: JoinHandle<Result<(), tonic::transport::Error>>,
+    helpers: Vec<JoinHandle<()>>,
+    wait: Duration,
+    limit: Duration,
+}
+
+/// The names under which health is reported.
+const SERVICES: [&str; 4] = [
+    "",
+    <PolicyEngineServer<EngineApi> as NamedService>::NAME,
+    <RulesServer<RulesApi> as NamedService>::NAME,
+    <AuditServer<AuditApi> as NamedService>::NAME,
+];
+
+/// How long answers that are ready may take to reach their callers once all calls have ended.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+
+/// Loads the rules in the settings' folder, opens the store in theirs, and serves.
+pub async fn start(settings: &Settings) -> Result<Running, StartError> {
+    // Broken rules are found before anything is created or bound.
+    let rules = load(&settings.rules).await?;
+    let (path, cache) = (settings.data.clone(), settings.store_cache_bytes);
+    let store = tokio::task::spawn_blocking(move || SledStore::open(&path, cache))
+        .await
+        .map_err(|e| StoreError::Damaged(e.to_string()))??;
+    start_with(settings, rules, Arc::new(store)).await
+}
+
+async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
+    let folder = folder.to_owned();
+    tokio::task::spawn_blocking(move || LiveRules::load(&folder)).await.unwrap_or(Err(LoadError::Broke))
+}
+
+/// Serves loaded rules over an open store.
+pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn Store>) -> Result<Running, StartError> {
+    let listening = |source| StartError::Listen { listen: settings.listen, source };
+    let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
+    let address = listener.local_addr().map_err(listening)?;
+
+    let writing =
+        WriterSettings { queue: settings.audit_queue, group: settings.audit_group, wait: settings.audit_wait };
+    let (audit, writer) = AuditLog::start(store.clone(), writing)?;
+    let failure = audit.failure();
+    let limits = SessionLimits {
+        sessions: settings.max_sessions,
+        ttl: settings.session_ttl,
+        retained: settings.retained_results,
+    };
+    let service = Arc::new(Service::new(rules, store, audit, limits));
+
+    let (health, health_service) = tonic_health::server::health_reporter();
+    say(&health, ServingStatus::NotServing).await;
+    let [draining, closing, cut] = std::array::from_fn(|_| CancellationToken::new());
+    let admission = Admission::new(settings.max_calls, draining.clone(), cut.clone());
+    let engine = EngineApi {
+        service: service.clone(),
+        admission: admission.clone(),
+        limits: RequestLimits { items: settings.max_items, stream_window: settings.stream_window },
+    };
+    let rules = RulesApi { service: service.clone(), admission: admission.clone() };
+    let records = AuditApi { service: service.clone(), admission: admission.clone() };
+    let most = settings.max_message_bytes;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let router = Server::builder()
+        .layer(InterceptorLayer::new(note_deadline))
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .add_service(PolicyEngineServer::new(engine).max_decoding_message_size(most))
+        .add_service(RulesServer::new(rules).max_decoding_message_size(most))
+        .add_service(AuditServer::new(records).max_decoding_message_size(most));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let close = closing.clone().cancelled_owned();
+    let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
+
+    service.activate().await?;
+    say(&health, ServingStatus::Serving).await;
+    tracing::info!(%address, packs = service.served().pack_refs().len(), "serving");
+
+    let helpers = vec![
+        tokio::spawn(watch_store(failure, health.clone(), draining.clone())),
+        tokio::spawn(sweep_sessions(service.clone(), settings.session_ttl)),
+    ];
+    Ok(Running {
+        address,
+        service,
+        writer,
+        health,
+        admission,
+        draining,
+        closing,
+        cut,
+        transport,
+        helpers,
+        wait: settings.shutdown_wait,
+        limit: settings.shutdown_limit,
+    })
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it serves.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Ends it: NOT_SERVING, a pause for load balancers, no new connections or stream messages,
+    /// calls in progress up to the limit, and all that was judged to disk.
+    pub async fn shut_down(self) -> Ended {
+        tracing::info!("stopping");
+        say(&self.health, ServingStatus::NotServing).await;
+        tokio::time::sleep(self.wait).await;
+        self.draining.cancel();
+        self.closing.cancel();
+        let drained = timeout(self.limit, self.admission.idle()).await.is_ok();
+        self.cut.cancel();
+        let mut transport = self.transport;
+        // Watchers of health keep their connections for ever, so these are cut.
+        if timeout(LAST_BYTES, &mut transport).await.is_err() {
+            transport.abort();
+        }
+        for helper in &self.helpers {
+            helper.abort();
+        }
+        let failure = self.service.audit().failure();
+        let (service, writer) = (self.service, self.writer);
+        let written = async {
+            service.audit().close().await;
+            tokio::task::spawn_blocking(move || writer.join()).await.unwrap_or(false)
+        };
+        // A disk that hangs must not hang the end.
+        let written = timeout(self.limit.max(LAST_BYTES), written).await.unwrap_or(false);
+        let ended = Ended { drained, kept: written && failure.borrow().is_none() };
+        tracing::info!(drained = ended.drained, kept = ended.kept, "stopped");
+        ended
+    }
+}
+
+async fn say(health: &HealthReporter, status: ServingStatus) {
+    for service in SERVICES {
+        health.set_service_status(service, status).await;
+    }
+}
+
+/// Stops saying SERVING once nothing can be recorded any more.
+async fn watch_store(
+    mut failure: tokio::sync::watch::Receiver<Option<AuditError>>,
+    health: HealthReporter,
+    draining: CancellationToken,
+) {
+    // An error means that the writer is gone, which is as bad.
+    let _ = failure.wait_for(Option::is_some).await;
+    if !draining.is_cancelled() {
+        say(&health, ServingStatus::NotServing).await;
+        tracing::error!("not serving: nothing can be recorded");
+    }
+}
+
+async fn sweep_sessions(service: Arc<Service>, ttl: Duration) {
+    let mut ticks = tokio::time::interval((ttl / 8).clamp(Duration::from_millis(50), Duration::from_secs(30)));
+    loop {
+        ticks.tick().await;
+        let dropped = service.sweep();
+        if dropped > 0 {
+            tracing::debug!(dropped, "idle sessions dropped");
+        }
+    }
+}

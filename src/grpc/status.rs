@@ -1,0 +1,221 @@
+//! Errors on the wire: the code that fits, a message for people, and details for programs (reasons
+//! of this service's own are stable). A policy's denial is an answer and never an error.
+
+use std::{collections::HashMap, time::Duration};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt};
+
+use crate::{
+    diag::{self, Severity},
+    service::{AuditError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, ScoreError},
+};
+
+/// The domain of our reasons.
+const DOMAIN: &str = "probity";
+/// Diagnostics that an error carries; the rest is in the status of the rules. Clients bound the size
+/// of what comes with an error.
+const DIAGNOSTICS_IN_ERROR: usize = 20;
+/// When a caller that was turned away should come again.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+fn reason(name: &str, facts: &[(&str, String)]) -> ErrorDetails {
+    let facts: HashMap<String, String> = facts.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    ErrorDetails::with_error_info(name, DOMAIN, facts)
+}
+
+fn with(code: Code, message: impl Into<String>, details: ErrorDetails) -> Status {
+    Status::with_error_details(code, message, details)
+}
+
+/// A request with broken fields: every one, each with its path.
+pub fn invalid(violations: Vec<FieldViolation>) -> Status {
+    let message = match violations.as_slice() {
+        [one] => format!("{}: {}", one.field, one.description),
+        [first, rest @ ..] => format!("{}: {}; and {} more", first.field, first.description, rest.len()),
+        [] => "the request is not valid".to_owned(),
+    };
+    let mut details = reason("INVALID_REQUEST", &[]);
+    details.set_bad_request(violations);
+    with(Code::InvalidArgument, message, details)
+}
+
+/// One broken field.
+pub fn violation(field: impl Into<String>, description: impl Into<String>) -> FieldViolation {
+    FieldViolation::new(field, description)
+}
+
+/// Too many calls are in progress.
+pub fn too_many_calls(limit: usize) -> Status {
+    let mut details = reason("TOO_MANY_CALLS", &[("limit", limit.to_string())]);
+    details.set_retry_info(Some(RETRY_AFTER));
+    with(Code::ResourceExhausted, format!("{limit} calls are in progress, which is the limit"), details)
+}
+
+/// The caller's deadline has passed.
+pub fn deadline_exceeded() -> Status {
+    let message = "the deadline has passed; what was judged before is recorded, and repeating the request is safe";
+    with(Code::DeadlineExceeded, message, reason("DEADLINE", &[]))
+}
+
+/// The server stops.
+pub fn stopping() -> Status {
+    let mut details = reason("STOPPING", &[]);
+    details.set_retry_info(Some(RETRY_AFTER));
+    with(Code::Unavailable, "the server is stopping", details)
+}
+
+/// No pack of this name.
+pub fn unknown_pack(pack: &str) -> Status {
+    let mut details = reason("UNKNOWN_PACK", &[("pack", pack.to_owned())]);
+    details.set_resource_info("probity.v1.Pack", pack, "", "no pack of this name is served");
+    with(Code::NotFound, format!("no pack `{pack}` is served"), details)
+}
+
+/// Something broke that should not.
+pub fn broke(message: &str) -> Status {
+    with(Code::Internal, message, reason("INTERNAL", &[]))
+}
+
+impl From<AuditError> for Status {
+    fn from(e: AuditError) -> Status {
+        match e {
+            AuditError::Store(words) => {
+                with(Code::Unavailable, format!("nothing can be recorded: {words}"), reason("AUDIT_STORE_FAILED", &[]))
+            }
+            AuditError::Stopped => stopping(),
+        }
+    }
+}
+
+impl From<ItemError> for Status {
+    fn from(e: ItemError) -> Status {
+        let message = e.to_string();
+        match e {
+            ItemError::Gap { expected, got } => {
+                let facts = [("expected_seq", expected.to_string()), ("seq", got.to_string())];
+                with(Code::FailedPrecondition, message, reason("SEQ_GAP", &facts))
+            }
+            ItemError::Forgotten { seq, oldest } => {
+                let facts = [("seq", seq.to_string()), ("oldest_kept_seq", oldest.to_string())];
+                with(Code::AlreadyExists, message, reason("ANSWER_NOT_KEPT", &facts))
+            }
+            ItemError::Contradiction { seq } => {
+                with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("seq", seq.to_string())]))
+            }
+            ItemError::Ended { seq } => {
+                with(Code::FailedPrecondition, message, reason("SESSION_ENDED", &[("seq", seq.to_string())]))
+            }
+            ItemError::Proposal { seq, refused: _ } => {
+                with(Code::FailedPrecondition, message, reason("PROPOSAL_CONFLICT", &[("seq", seq.to_string())]))
+            }
+        }
+    }
+}
+
+impl From<ObserveError> for Status {
+    fn from(e: ObserveError) -> Status {
+        let message = e.to_string();
+        match e {
+            ObserveError::NotOpen { session, got } => {
+                let facts = [("session_id", session), ("expected_seq", "0".to_owned()), ("seq", got.to_string())];
+                with(Code::FailedPrecondition, message, reason("SESSION_NOT_OPEN", &facts))
+            }
+            ObserveError::NoPack => invalid(vec![violation("pack", message)]),
+            ObserveError::NoMode => invalid(vec![violation("mode", message)]),
+            ObserveError::UnknownPack { pack } => unknown_pack(&pack),
+            ObserveError::OtherPack { session, open, asked } => {
+                let facts = [("session_id", session), ("session_pack", open), ("pack", asked)];
+                with(Code::FailedPrecondition, message, reason("OTHER_PACK", &facts))
+            }
+            ObserveError::OtherMode { session, open, asked } => {
+                let facts = [
+                    ("session_id", session),
+                    ("session_mode", open.word().to_owned()),
+                    ("mode", asked.word().to_owned()),
+                ];
+                with(Code::FailedPrecondition, message, reason("OTHER_MODE", &facts))
+            }
+            ObserveError::SessionsFull { limit } => {
+                let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
+                details.set_retry_info(Some(RETRY_AFTER));
+                with(Code::ResourceExhausted, message, details)
+            }
+            ObserveError::Broken { session } => {
+                with(Code::Internal, message, reason("SESSION_BROKEN", &[("session_id", session)]))
+            }
+            ObserveError::Item(e) => e.into(),
+            ObserveError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<ScoreError> for Status {
+    fn from(e: ScoreError) -> Status {
+        match e {
+            ScoreError::UnknownPack { pack } => unknown_pack(&pack),
+            ScoreError::Broke => broke("scoring broke"),
+        }
+    }
+}
+
+impl From<MetricsError> for Status {
+    fn from(e: MetricsError) -> Status {
+        match e {
+            MetricsError::UnknownPack { pack } => unknown_pack(&pack),
+            MetricsError::Query(e) => e.into(),
+        }
+    }
+}
+
+impl From<QueryError> for Status {
+    fn from(e: QueryError) -> Status {
+        match e {
+            QueryError::Store(e) => with(Code::Unavailable, e.to_string(), reason("AUDIT_STORE_FAILED", &[])),
+            QueryError::Broke => broke("reading the store broke"),
+        }
+    }
+}
+
+impl From<JudgeError> for Status {
+    fn from(e: JudgeError) -> Status {
+        let message = e.to_string();
+        match e {
+            JudgeError::UnknownSession { session } => {
+                let mut details = reason("UNKNOWN_SESSION", &[("session_id", session.clone())]);
+                details.set_resource_info("probity.v1.Session", session, "", "nothing was recorded of it");
+                with(Code::NotFound, message, details)
+            }
+            JudgeError::UnknownPolicy { policy: _, pack: _ } => invalid(vec![violation("policy", message)]),
+            JudgeError::Query(e) => e.into(),
+            JudgeError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<LoadError> for Status {
+    fn from(e: LoadError) -> Status {
+        let message = e.to_string();
+        match e {
+            LoadError::Broke => broke("loading the rules broke"),
+            LoadError::Refused(load) => {
+                let errors: Vec<&diag::Record> =
+                    load.diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
+                let violations: Vec<PreconditionViolation> = errors
+                    .iter()
+                    .take(DIAGNOSTICS_IN_ERROR)
+                    .map(|d| {
+                        let place = format!("{}:{}:{}", d.place.file, d.place.line, d.place.column);
+                        PreconditionViolation::new(d.code.text(), place, d.message.clone())
+                    })
+                    .collect();
+                let mut details = reason("RULES_REFUSED", &[("errors", errors.len().to_string())]);
+                details.set_precondition_failure(violations);
+                let first = errors.first().map_or(String::new(), |d| {
+                    format!("; first: {}:{}:{}: {}", d.place.file, d.place.line, d.place.column, d.message)
+                });
+                with(Code::FailedPrecondition, format!("{message}{first}; the rules before keep serving"), details)
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Judging the items of one session: in order, each once, with the last answers kept so that a
+//! repeated item gets the same one.
+
+use std::{
+    collections::VecDeque,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    audit::ItemKind,
+    engine::{Pack, Session, SessionError},
+    ingest::{Proposal, Refused},
+    model::{Num, Step, Turn, Value},
+};
+
+/// One item of a request.
+#[derive(Debug)]
+pub struct Item {
+    /// Its place in the session.
+    pub seq: u64,
+    /// A fingerprint of its content, to tell a repetition from a contradiction.
+    pub print: u64,
+    /// What it is.
+    pub body: ItemBody,
+}
+
+/// What an item is.
+#[derive(Debug)]
+pub enum ItemBody {
+    /// A whole message.
+    Message(Value),
+    /// A call that the agent wants to make.
+    Proposal(ProposedCall),
+    /// The end of the session.
+    End,
+}
+
+impl ItemBody {
+    /// Its kind.
+    pub fn kind(&self) -> ItemKind {
+        match self {
+            ItemBody::Message(_) => ItemKind::Message,
+            ItemBody::Proposal(_) => ItemKind::Proposal,
+            ItemBody::End => ItemKind::End,
+        }
+    }
+}
+
+/// A proposed call, as `ingest` takes it.
+#[derive(Debug, Hash)]
+pub struct ProposedCall {
+    /// Index of the message that will carry it.
+    pub turn: Turn,
+    /// Its place in that message.
+    pub index: u32,
+    /// How many calls that message carries.
+    pub calls: u32,
+    /// Its id, or empty.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments as written.
+    pub arguments_json: Bytes,
+    /// The message's text.
+    pub message_text: String,
+    /// When, in seconds since 1970-01-01T00:00:00Z.
+    pub time: Option<Num>,
+}
+
+impl ProposedCall {
+    fn as_proposal(&self) -> Proposal<'_> {
+        Proposal {
+            turn: self.turn,
+            index: self.index,
+            calls: self.calls,
+            call_id: &self.call_id,
+            tool: &self.tool,
+            arguments_json: &self.arguments_json,
+            message_text: &self.message_text,
+            time: self.time,
+        }
+    }
+}
+
+/// Fingerprints of items: equal for equal content, byte for byte, within this process.
+#[derive(Clone, Debug, Default)]
+pub struct Prints(RandomState);
+
+impl Prints {
+    /// Of a message's JSON text.
+    pub fn message(&self, json: &[u8]) -> u64 {
+        self.0.hash_one((1u8, json))
+    }
+
+    /// Of a proposed call.
+    pub fn proposal(&self, call: &ProposedCall) -> u64 {
+        self.0.hash_one((2u8, call))
+    }
+
+    /// Of the end.
+    pub fn end(&self) -> u64 {
+        self.0.hash_one(3u8)
+    }
+}
+
+/// Why an item was not judged. The session is as it was before the item.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// Items are missing before it.
+    #[error("item {got} came where item {expected} was expected")]
+    Gap {
+        /// The seq that must come.
+        expected: u64,
+        /// The seq that came.
+        got: u64,
+    },
+    /// It was judged too long ago for its answer to be kept.
+    #[error("item {seq} was judged before; answers are kept from item {oldest} on")]
+    Forgotten {
+        /// The item.
+        seq: u64,
+        /// The oldest whose answer is kept.
+        oldest: u64,
+    },
+    /// An item of this seq was judged, with other content.
+    #[error("item {seq} was judged before with other content")]
+    Contradiction {
+        /// The item.
+        seq: u64,
+    },
+    /// The session has ended.
+    #[error("item {seq} came after the end of the session")]
+    Ended {
+        /// The item.
+        seq: u64,
+    },
+    /// It contradicts a proposal.
+    #[error("item {seq}: {refused}")]
+    Proposal {
+        /// The item.
+        seq: u64,
+        /// How.
+        refused: Refused,
+    },
+}
+
+/// One answered item.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The item.
+    pub seq: u64,
+    /// The judgement.
+    pub step: Arc<Step>,
+    /// What the item was, if it was judged now; nothing for a repeated one.
+    pub judged: Option<ItemKind>,
+}
+
+/// What a session's items have led to.
+#[derive(Debug)]
+pub struct Judging {
+    /// Nothing once the session has ended.
+    session: Option<Session>,
+    next: u64,
+    keep: usize,
+    /// The answers of the last items, oldest first; the last belongs to item `next - 1`.
+    retained: VecDeque<Retained>,
+}
+
+#[derive(Debug)]
+struct Retained {
+    print: u64,
+    step: Arc<Step>,
+}
+
+impl Judging {
+    /// A session that begins.
+    pub fn new(pack: Arc<Pack>, keep: usize) -> Judging {
+        Judging { session: Some(Session::new(pack)), next: 0, keep, retained: VecDeque::new() }
+    }
+
+    /// Answers the items of one request, in order, into `answers`. On an error those before the
+    /// offending item are answered and judged.
+    pub fn answer(&mut self, items: &[Item], answers: &mut Vec<Answer>) -> Result<(), ItemError> {
+        self.check_order(items)?;
+        // Trimmed when something new comes and not before: a request whose answer was lost can always
+        // be repeated, and so can the part of a request that goes on from there.
+        if let (Some(first), Some(last)) = (items.first(), items.last())
+            && last.seq >= self.next
+        {
+            let repeated = usize::try_from(self.next.saturating_sub(first.seq)).unwrap_or(usize::MAX);
+            let surplus = self.retained.len().saturating_sub(self.keep.max(repeated));
+            self.retained.drain(..surplus);
+        }
+        for item in items {
+            let answer = if item.seq < self.next { self.repeat(item)? } else { self.judge(item)? };
+            answers.push(answer);
+        }
+        Ok(())
+    }
+
+    /// True once the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.session.is_none()
+    }
+
+    /// Items follow on one another, and the first on what was judged, or repeat it.
+    fn check_order(&self, items: &[Item]) -> Result<(), ItemError> {
+        let mut expected = match items.first() {
+            Some(first) => first.seq.min(self.next),
+            None => return Ok(()),
+        };
+        for item in items {
+            if item.seq != expected {
+                return Err(ItemError::Gap { expected, got: item.seq });
+            }
+            expected = expected.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    fn repeat(&self, item: &Item) -> Result<Answer, ItemError> {
+        let seq = item.seq;
+        let oldest = self.next - self.retained.len() as u64;
+        let place = seq.checked_sub(oldest).and_then(|n| usize::try_from(n).ok());
+        let retained = place.and_then(|n| self.retained.get(n)).ok_or(ItemError::Forgotten { seq, oldest })?;
+        if retained.print != item.print {
+            return Err(ItemError::Contradiction { seq });
+        }
+        Ok(Answer { seq, step: retained.step.clone(), judged: None })
+    }
+
+    fn judge(&mut self, item: &Item) -> Result<Answer, ItemError> {
+        let seq = item.seq;
+        let session = self.session.as_mut().ok_or(ItemError::Ended { seq })?;
+        let step = match &item.body {
+            ItemBody::Message(message) => session.message(message),
+            ItemBody::Proposal(call) => session.proposal(&call.as_proposal()),
+            ItemBody::End => session.end(),
+        };
+        let step = Arc::new(step.map_err(|e| match e {
+            SessionError::Refused(refused) => ItemError::Proposal { seq, refused },
+            SessionError::Ended => ItemError::Ended { seq },
+        })?);
+        if matches!(item.body, ItemBody::End) {
+            self.session = None;
+        }
+        self.next += 1;
+        self.retained.push_back(Retained { print: item.print, step: step.clone() });
+        Ok(Answer { seq, step, judged: Some(item.body.kind()) })
+    }
+}

@@ -1,0 +1,22 @@
+//! Joins deciding and recording: sessions, the served rules and their reload, the audit writer.
+//! Threads and tokio start here; nothing here knows the wire.
+
+mod judging;
+mod metrics;
+mod observe;
+mod query;
+mod rules;
+mod score;
+mod sessions;
+mod state;
+mod writer;
+
+pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
+pub use metrics::{Measured, MetricsError};
+pub use observe::{Ask, ObserveError, Observed, Pending};
+pub use query::{JudgeAsk, JudgeError, QueryError, RecordPage, RecordQuery};
+pub use rules::{LiveRules, LoadError, RefusedLoad, Served};
+pub use score::{ScoreError, Scored, ScoredEpisode};
+pub use sessions::SessionLimits;
+pub use state::{Service, Status};
+pub use writer::{AuditError, AuditLog, Place, Ticket, Writer, WriterSettings};

@@ -1,0 +1,196 @@
+//! Observe: find or open the session, judge, hand the records in, wait until they are stored.
+
+use std::sync::Arc;
+
+use crate::audit::{Draft, Mode, PackRef};
+
+use super::{
+    Service,
+    judging::{Answer, Item, ItemError},
+    sessions::{Full, Slot},
+    writer::{AuditError, Ticket},
+};
+
+/// A request.
+#[derive(Debug)]
+pub struct Ask {
+    /// The session.
+    pub session: String,
+    /// The pack; empty if the session is open.
+    pub pack: String,
+    /// The mode; nothing if the session is open.
+    pub mode: Option<Mode>,
+    /// The items, at least one.
+    pub items: Vec<Item>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Observed {
+    /// The session.
+    pub session: Arc<str>,
+    /// The rules.
+    pub pack: Arc<PackRef>,
+    /// One answer an item.
+    pub answers: Vec<Answer>,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObserveError {
+    /// The session is not open, and the first item does not open it.
+    #[error("session `{session}` is not open; item 0 opens it, and item {got} came")]
+    NotOpen {
+        /// The session.
+        session: String,
+        /// The seq that came.
+        got: u64,
+    },
+    /// A session was to be opened without the name of a pack.
+    #[error("the request that opens a session must name its pack")]
+    NoPack,
+    /// A session was to be opened without a mode.
+    #[error("the request that opens a session must say its mode")]
+    NoMode,
+    /// No pack of this name is served.
+    #[error("no pack `{pack}` is served")]
+    UnknownPack {
+        /// The name.
+        pack: String,
+    },
+    /// The session is under another pack.
+    #[error("session `{session}` is under pack `{open}`, not `{asked}`")]
+    OtherPack {
+        /// The session.
+        session: String,
+        /// Its pack.
+        open: String,
+        /// The pack of the request.
+        asked: String,
+    },
+    /// The session has another mode.
+    #[error("session `{session}` was opened as {open}, not as {asked}", open = open.word(), asked = asked.word())]
+    OtherMode {
+        /// The session.
+        session: String,
+        /// Its mode.
+        open: Mode,
+        /// The mode of the request.
+        asked: Mode,
+    },
+    /// The table of sessions is full.
+    #[error("{limit} sessions are open, which is the limit")]
+    SessionsFull {
+        /// The limit.
+        limit: usize,
+    },
+    /// Judging broke in an earlier request; the session cannot go on.
+    #[error("session `{session}` broke and cannot go on")]
+    Broken {
+        /// The session.
+        session: String,
+    },
+    /// An item was refused; those before it are judged.
+    #[error("{0}")]
+    Item(ItemError),
+    /// The judgement could not be recorded.
+    #[error("not recorded: {0}")]
+    Audit(AuditError),
+}
+
+/// A request that is judged and waits for its records to be stored.
+#[derive(Debug)]
+#[must_use = "the answer may leave only once the records are stored"]
+pub struct Pending {
+    ticket: Ticket,
+    outcome: Result<Observed, ObserveError>,
+}
+
+impl Pending {
+    /// True if an item was refused.
+    pub fn is_refused(&self) -> bool {
+        self.outcome.is_err()
+    }
+
+    /// Waits until what was judged is stored, and gives the answer.
+    pub async fn finish(self) -> Result<Observed, ObserveError> {
+        self.ticket.done().await.map_err(ObserveError::Audit)?;
+        self.outcome
+    }
+}
+
+impl Service {
+    /// Judges a request and waits until that is stored.
+    pub async fn observe(&self, ask: Ask) -> Result<Observed, ObserveError> {
+        self.submit(ask).await?.finish().await
+    }
+
+    /// Judges a request. Requests of one session must be submitted in their order; they may be
+    /// finished together.
+    pub async fn submit(&self, ask: Ask) -> Result<Pending, ObserveError> {
+        // First the place in the queue: what is judged can then always be recorded.
+        let place = self.audit.place().await.map_err(ObserveError::Audit)?;
+        let slot = self.slot(&ask)?;
+        let mut answers = Vec::with_capacity(ask.items.len());
+        let (outcome, ticket, ended) = {
+            let mut judging = slot.judging.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
+            let outcome = judging.answer(&ask.items, &mut answers);
+            let drafts = answers.iter().filter_map(|answer| {
+                answer.judged.map(|item| Draft::Judged {
+                    session: slot.id.clone(),
+                    pack: slot.pack.clone(),
+                    mode: slot.mode,
+                    item,
+                    seq: answer.seq,
+                    step: answer.step.clone(),
+                })
+            });
+            // Under the session's lock, so that its records are in the order of its items.
+            (outcome, place.record(drafts.collect()), judging.has_ended())
+        };
+        if ended {
+            self.sessions.ended(&slot);
+        }
+        let outcome = match outcome {
+            Ok(()) => Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), answers }),
+            Err(e) => Err(ObserveError::Item(e)),
+        };
+        Ok(Pending { ticket, outcome })
+    }
+
+    fn slot(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
+        let now = self.now();
+        if let Some(slot) = self.sessions.find(&ask.session, now) {
+            return fits(slot, ask);
+        }
+        let got = ask.items.first().map_or(0, |item| item.seq);
+        if got != 0 {
+            return Err(ObserveError::NotOpen { session: ask.session.clone(), got });
+        }
+        if ask.pack.is_empty() {
+            return Err(ObserveError::NoPack);
+        }
+        let mode = ask.mode.ok_or(ObserveError::NoMode)?;
+        let served = self.rules.current();
+        let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
+        let opened = self.sessions.open(&ask.session, mode, &served, pack, now);
+        // Another call may have opened it just now, in its own way.
+        fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
+    }
+}
+
+fn fits(slot: Arc<Slot>, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
+    if !ask.pack.is_empty() && *ask.pack != *slot.pack.name {
+        return Err(ObserveError::OtherPack {
+            session: ask.session.clone(),
+            open: slot.pack.name.to_string(),
+            asked: ask.pack.clone(),
+        });
+    }
+    match ask.mode {
+        Some(asked) if asked != slot.mode => {
+            Err(ObserveError::OtherMode { session: ask.session.clone(), open: slot.mode, asked })
+        }
+        _ => Ok(slot),
+    }
+}

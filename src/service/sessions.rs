@@ -1,0 +1,179 @@
+//! The table of sessions: who is here, bounded in number, dropped when idle.
+//!
+//! The table's lock is held for a look-up only; each session has a lock of its own, and neither is
+//! held across an await.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::audit::{Mode, PackRef};
+
+use super::{judging::Judging, rules::Served};
+
+/// Bounds of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionLimits {
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Idle time after which a session is dropped.
+    pub ttl: Duration,
+    /// Results kept per session.
+    pub retained: usize,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Slot {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its mode.
+    pub mode: Mode,
+    /// The rules that it began with.
+    pub pack: Arc<PackRef>,
+    /// The set that these rules belong to.
+    pub generation: u64,
+    /// What its items have led to. A panic under this lock leaves it poisoned, and the session is
+    /// then refused for good.
+    pub judging: Mutex<Judging>,
+    /// When it was last asked for, in milliseconds on the service's clock.
+    touched: AtomicU64,
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    limits: SessionLimits,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<Arc<str>, Entry>,
+    /// Sessions that have ended, oldest first: kept to answer repeated items, and the first to go.
+    ended: VecDeque<Arc<Slot>>,
+    /// Open sessions per generation.
+    generations: BTreeMap<u64, u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    slot: Arc<Slot>,
+    ended: bool,
+}
+
+/// The table is full of open sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// How many it holds.
+    pub limit: usize,
+}
+
+impl Sessions {
+    /// An empty table.
+    pub fn new(limits: SessionLimits) -> Sessions {
+        Sessions { limits, table: Mutex::default() }
+    }
+
+    /// The session of an id, which counts as asked for now.
+    pub fn find(&self, id: &str, now: Duration) -> Option<Arc<Slot>> {
+        let table = self.table();
+        let entry = table.by_id.get(id)?;
+        entry.slot.touched.store(millis(now), Ordering::Relaxed);
+        Some(entry.slot.clone())
+    }
+
+    /// Opens a session, or finds the one that another call has opened meanwhile.
+    pub fn open(
+        &self,
+        id: &str,
+        mode: Mode,
+        served: &Served,
+        pack: &Arc<crate::engine::Pack>,
+        now: Duration,
+    ) -> Result<Arc<Slot>, Full> {
+        let slot = Arc::new(Slot {
+            id: id.into(),
+            mode,
+            pack: served.pack_ref(pack),
+            generation: served.generation,
+            judging: Mutex::new(Judging::new(pack.clone(), self.limits.retained)),
+            touched: AtomicU64::new(millis(now)),
+        });
+        let mut table = self.table();
+        if let Some(entry) = table.by_id.get(id) {
+            return Ok(entry.slot.clone());
+        }
+        if table.by_id.len() >= self.limits.sessions {
+            table.forget_oldest_ended().ok_or(Full { limit: self.limits.sessions })?;
+        }
+        *table.generations.entry(slot.generation).or_default() += 1;
+        table.by_id.insert(slot.id.clone(), Entry { slot: slot.clone(), ended: false });
+        Ok(slot)
+    }
+
+    /// Notes that a session has ended.
+    pub fn ended(&self, slot: &Arc<Slot>) {
+        let mut table = self.table();
+        let Some(entry) = table.by_id.get_mut(&slot.id) else { return };
+        if Arc::ptr_eq(&entry.slot, slot) && !entry.ended {
+            entry.ended = true;
+            table.ended.push_back(slot.clone());
+            table.closed(slot.generation);
+        }
+    }
+
+    /// Drops the sessions that nobody has asked for within the idle time; gives their number.
+    pub fn sweep(&self, now: Duration) -> usize {
+        let Some(oldest) = now.checked_sub(self.limits.ttl).map(millis) else { return 0 };
+        let mut table = self.table();
+        let idle = table.by_id.extract_if(|_, e| e.slot.touched.load(Ordering::Relaxed) < oldest);
+        let idle: Vec<Entry> = idle.map(|(_, entry)| entry).collect();
+        for entry in idle.iter().filter(|e| !e.ended) {
+            table.closed(entry.slot.generation);
+        }
+        if idle.iter().any(|e| e.ended) {
+            let Table { by_id, ended, .. } = &mut *table;
+            ended.retain(|slot| by_id.get(&slot.id).is_some_and(|e| Arc::ptr_eq(&e.slot, slot)));
+        }
+        drop(table);
+        // Their contents are freed out here, without the lock.
+        idle.len()
+    }
+
+    /// Open sessions per generation of rules, those with any.
+    pub fn generations(&self) -> BTreeMap<u64, u64> {
+        self.table().generations.clone()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // No code under this lock can panic half-way through a change of more than one field that
+        // must agree; at worst a count is off by one.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn closed(&mut self, generation: u64) {
+        if let Some(open) = self.generations.get_mut(&generation) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.generations.remove(&generation);
+            }
+        }
+    }
+
+    fn forget_oldest_ended(&mut self) -> Option<()> {
+        let slot = self.ended.pop_front()?;
+        self.by_id.remove(&slot.id).map(|_| ())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,114 @@
+//! The service as a whole: what its parts share.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    audit::{Draft, RecordNumber, Store, StoreError},
+    diag,
+};
+
+use super::{
+    judging::Prints,
+    rules::{LiveRules, LoadError, RefusedLoad, Served},
+    sessions::{SessionLimits, Sessions},
+    writer::{AuditError, AuditLog},
+};
+
+/// Decides and records.
+pub struct Service {
+    pub(super) rules: LiveRules,
+    pub(super) sessions: Sessions,
+    pub(super) audit: AuditLog,
+    pub(super) store: Arc<dyn Store>,
+    prints: Prints,
+    began: Instant,
+}
+
+/// The state of the service.
+#[derive(Debug)]
+pub struct Status {
+    /// The served set.
+    pub served: Arc<Served>,
+    /// The last load, if it was refused.
+    pub refused: Option<RefusedLoad>,
+    /// Open sessions per generation of rules.
+    pub generations: BTreeMap<u64, u64>,
+    /// The number of the last stored record.
+    pub last_record: RecordNumber,
+}
+
+impl Service {
+    /// A service over loaded rules and a store with its writer.
+    pub fn new(rules: LiveRules, store: Arc<dyn Store>, audit: AuditLog, limits: SessionLimits) -> Service {
+        let sessions = Sessions::new(limits);
+        Service { rules, sessions, audit, store, prints: Prints::default(), began: Instant::now() }
+    }
+
+    /// Records that the first set serves.
+    pub async fn activate(&self) -> Result<(), AuditError> {
+        let served = self.rules.current();
+        self.record_activation(&served).await
+    }
+
+    /// Loads the rules as they now stand on disk, records that they serve, and serves them.
+    pub async fn reload(&self) -> Result<Arc<Served>, LoadError> {
+        self.rules
+            .reload(|served| async move {
+                // A store that fails has already made the service stop serving; the rules on disk
+                // are then still the better ones.
+                if let Err(e) = self.record_activation(&served).await {
+                    tracing::error!(error = %e, "the activation of rules was not recorded");
+                }
+            })
+            .await
+    }
+
+    /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
+    pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
+        self.rules.validate().await
+    }
+
+    /// The served set.
+    pub fn served(&self) -> Arc<Served> {
+        self.rules.current()
+    }
+
+    /// The state.
+    pub fn status(&self) -> Result<Status, StoreError> {
+        Ok(Status {
+            served: self.rules.current(),
+            refused: self.rules.refused(),
+            generations: self.sessions.generations(),
+            last_record: self.store.last()?,
+        })
+    }
+
+    /// Drops idle sessions; gives their number. To be called now and then.
+    pub fn sweep(&self) -> usize {
+        self.sessions.sweep(self.now())
+    }
+
+    /// Fingerprints for items.
+    pub fn prints(&self) -> &Prints {
+        &self.prints
+    }
+
+    /// Where records are handed in.
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
+    /// Time on the service's clock.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    async fn record_activation(&self, served: &Served) -> Result<(), AuditError> {
+        let drafts = served.pack_refs().into_iter().map(Draft::Activated).collect();
+        self.audit.place().await?.record_durably(drafts).done().await.map(|_| ())
+    }
+}

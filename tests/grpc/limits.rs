@@ -1,0 +1,87 @@
+//! Limits: each is an answer that names it.
+
+use std::time::Duration;
+
+use probity::grpc::wire::ScoreEpisodesRequest;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+
+use crate::support::{House, end, fields, items, message, reason, request, user};
+
+#[tokio::test]
+async fn a_message_that_is_too_large_names_limit_and_size() {
+    let house = House::with(|s| s.max_message_bytes = 1000).await;
+    let large = message(&format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(5000)));
+    let refused = house.engine().await.observe(request("s", items(0, [large]))).await.unwrap_err();
+    assert!(refused.message().contains("1000") && refused.message().contains("50"), "{refused:?}");
+    assert_eq!(refused.code(), Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn too_many_items_or_episodes_are_refused() {
+    let house = House::with(|s| s.max_items = 3).await;
+    let mut engine = house.engine().await;
+    let refused = engine.observe(request("s", items(0, (0..4).map(|_| user("a"))))).await.unwrap_err();
+    assert_eq!((refused.code(), fields(&refused)), (Code::InvalidArgument, vec!["items".to_owned()]));
+    let episodes = ScoreEpisodesRequest { pack: "guard".to_owned(), episodes_json: vec!["{}".into(); 4] };
+    let refused = engine.score_episodes(episodes).await.unwrap_err();
+    assert_eq!(fields(&refused), ["episodes_json"]);
+}
+
+#[tokio::test]
+async fn one_call_too_many_is_turned_away_and_health_still_answers() {
+    let house = House::with(|s| s.max_calls = 2).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let (send, requests) = mpsc::channel(1);
+        let mut engine = house.engine().await;
+        streams.push((engine.observe_stream(ReceiverStream::new(requests)).await.unwrap(), send));
+    }
+    let mut engine = house.engine().await;
+    let ask = request("s", items(0, [user("a")]));
+    let refused = engine.observe(ask.clone()).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::ResourceExhausted, "TOO_MANY_CALLS"));
+    assert_eq!(crate::manners::health(&house, "").await, crate::manners::SERVING);
+    streams.pop();
+    // The server hears of the end of the stream a moment later.
+    for _ in 0..200 {
+        match engine.observe(ask.clone()).await {
+            Ok(_) => return,
+            Err(e) => assert_eq!(e.code(), Code::ResourceExhausted),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the place was never free again");
+}
+
+#[tokio::test]
+async fn sessions_are_bounded_and_ended_ones_make_room() {
+    let house = House::with(|s| s.max_sessions = 2).await;
+    let mut engine = house.engine().await;
+    for session in ["a", "b"] {
+        engine.observe(request(session, items(0, [user("x")]))).await.unwrap();
+    }
+    let refused = engine.observe(request("c", items(0, [user("x")]))).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::ResourceExhausted, "TOO_MANY_SESSIONS"));
+    engine.observe(request("a", items(1, [end()]))).await.unwrap();
+    engine.observe(request("c", items(0, [user("x")]))).await.unwrap();
+    let gone = engine.observe(request("a", items(1, [end()]))).await.unwrap_err();
+    assert_eq!(reason(&gone).0, "SESSION_NOT_OPEN");
+}
+
+#[tokio::test]
+async fn an_idle_session_is_dropped_and_its_id_can_be_opened_anew() {
+    let house = House::with(|s| s.session_ttl = Duration::from_millis(200)).await;
+    let mut engine = house.engine().await;
+    engine.observe(request("s", items(0, [user("x")]))).await.unwrap();
+    for _ in 0..400 {
+        if house.service().status().unwrap().generations.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let gone = engine.observe(request("s", items(1, [user("y")]))).await.unwrap_err();
+    assert_eq!(reason(&gone).0, "SESSION_NOT_OPEN");
+    engine.observe(request("s", items(0, [user("z")]))).await.unwrap();
+}

@@ -1,0 +1,13 @@
+//! The service over real gRPC: a server in this process on a free port, with rules and a store in
+//! temporary folders.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod audit;
+mod command;
+mod kill;
+mod limits;
+mod manners;
+mod observe;
+mod rules;
+mod stream;
+mod support;
