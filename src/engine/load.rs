@@ -92,12 +92,14 @@ pub fn load_rules(dir: &Path) -> Loaded<RuleSet> {
 fn build(sources: Sources, specs: Vec<PackSpec>, mut diagnostics: Diagnostics) -> Loaded<Vec<Arc<Pack>>> {
     let sources = Arc::new(sources);
     let mut packs = Vec::new();
+    let expected = specs.len();
     for spec in specs {
         let (pack, found) = compile(&sources, spec);
         packs.extend(pack);
         diagnostics.extend(found);
     }
-    let result = (!diagnostics.has_errors()).then_some(packs);
+    // A pack that is missing without an error would be a gate that is missing: nothing is usable then.
+    let result = (!diagnostics.has_errors() && packs.len() == expected).then_some(packs);
     Loaded { result, diagnostics, sources }
 }
 
