@@ -2,13 +2,15 @@
 //!
 //! `pack` is what was loaded, immutable and shared; `session` takes messages and proposals in and
 //! answers; `episode` runs a whole trace through a session; `load` reads packs from folders;
-//! `packtest` runs a pack's own tests. The server, the command line and the tests all judge here.
+//! `packtest` runs a pack's own tests; `walk` says of one policy how each event of a trace fared. The
+//! server, the command line and the tests all judge here.
 
 mod episode;
 mod load;
 mod pack;
 mod packtest;
 mod session;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -18,3 +20,4 @@ pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rules};
 pub use pack::{Digest, Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests};
 pub use session::{Session, SessionError};
+pub use walk::{Outcome, Visit, VisitCondition, walk_through};

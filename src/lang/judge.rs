@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     diag::Span,
-    model::{Condition, Event, Evidence, Firing, Value},
+    model::{Condition, Event, Evidence, Firing, Seq, Value},
 };
 
 /// How many characters of a value a message shows.
@@ -95,10 +95,15 @@ fn holds<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond) -> Tri {
 }
 
 fn firing<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Firing {
-    let mut conditions = Vec::new();
-    for condition in &policy.conditions {
-        leaves(eval, condition, &mut conditions);
-    }
+    let decided = |leaf: Leaf| {
+        let holds = match leaf.truth {
+            Tri::True => true,
+            Tri::False => false,
+            Tri::Unknown(_) => return None,
+        };
+        Some(Condition { source: leaf.source, holds, rests_on: leaf.rests_on })
+    };
+    let conditions = leaves_of(eval, policy).into_iter().filter_map(decided).collect();
     let mut message = String::new();
     for part in &policy.message {
         match part {
@@ -115,8 +120,52 @@ fn firing<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Firing {
     Firing { policy: policy.id.clone(), message, evidence: Evidence { seq: eval.this.seq, conditions } }
 }
 
-/// The decided leaves of a condition, with what they rest on.
-fn leaves<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond, out: &mut Vec<Condition>) {
+/// One condition of a policy, for one event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaf {
+    /// Its source text, white space folded.
+    pub source: Arc<str>,
+    /// Whether it holds.
+    pub truth: Tri,
+    /// Earlier events that this rests on, ascending.
+    pub rests_on: Vec<Seq>,
+}
+
+/// What one policy says of one event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Looked {
+    /// Whether it fires.
+    pub verdict: Tri,
+    /// Each of its conditions, in source order; those as well that could not change the verdict.
+    pub leaves: Vec<Leaf>,
+}
+
+/// Judges an event by one policy and says how each of its conditions turned out. The event is not taken
+/// in. None if the policy does not judge such events.
+pub fn look(program: &Program, state: &mut State, event: &Arc<Event>, policy: Id, limits: &Limits) -> Option<Looked> {
+    if !program.dispatch.targets(event).policies.contains(&policy) {
+        return None;
+    }
+    let policy = program.policies.get(policy)?;
+    let mut eval = Eval::new(program, state, event, limits.steps);
+    eval.enter(policy.slots, &policy.lets);
+    let mut verdict = policy.conditions.iter().fold(Tri::True, |so_far, c| so_far.and(holds(&mut eval, c)));
+    if eval.exhausted() {
+        verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
+    }
+    Some(Looked { verdict, leaves: leaves_of(&mut eval, policy) })
+}
+
+fn leaves_of<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Vec<Leaf> {
+    let mut out = Vec::new();
+    for condition in &policy.conditions {
+        leaves(eval, condition, &mut out);
+    }
+    out
+}
+
+/// The leaves of a condition, with what they rest on.
+fn leaves<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond, out: &mut Vec<Leaf>) {
     match condition {
         Cond::And(parts) | Cond::Or(parts) => parts.iter().for_each(|part| leaves(eval, part, out)),
         Cond::Not(inner) => leaves(eval, inner, out),
@@ -125,12 +174,7 @@ fn leaves<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond, out: &mut Vec<Condit
             eval.record = Some(BTreeSet::new());
             let truth = eval.tri(node);
             let rests_on = eval.record.take().unwrap_or_default().into_iter().collect();
-            let holds = match truth {
-                Tri::True => true,
-                Tri::False => false,
-                Tri::Unknown(_) => return,
-            };
-            out.push(Condition { source: source.clone(), holds, rests_on });
+            out.push(Leaf { source: source.clone(), truth, rests_on });
         }
     }
 }

@@ -29,7 +29,7 @@ pub mod val;
 pub use cell::LOOK_BACK;
 pub use compile::{Surroundings, compile};
 pub use eval::event_field;
-pub use judge::{Judged, step};
+pub use judge::{Judged, Leaf, Looked, look, step};
 pub use parse::{MAX_NESTING, parse, parse_expr};
 pub use print::{meaning, print_expr, print_item};
 pub use program::Program;

@@ -36,17 +36,52 @@ pub struct JudgeMetrics {
     pub hits_by_policy: BTreeMap<String, u64>,
 }
 
-/// Compares judges with the deterministic hits of the same episodes.
+/// Compares judges with the deterministic hits of the same episodes. None if no judge said anything.
 pub fn judge_metrics<'e>(
     policies: &[Counted],
     metrics: &Metrics,
     episodes: impl IntoIterator<Item = (&'e EpisodeFigures, &'e [JudgeVerdict])>,
 ) -> Option<JudgeMetrics> {
-    let mut out = JudgeMetrics::default();
-    let (mut reported, mut checked, mut agreed, mut true_hits, mut claimed) = (0u64, 0u64, 0u64, 0u64, 0u64);
-    let (mut to_find, mut found_hits) = (0u64, 0u64);
-    for (episode, verdicts) in episodes {
-        reported += u64::try_from(verdicts.len()).unwrap_or(u64::MAX);
+    let mut tally = JudgeTally::new(policies);
+    episodes.into_iter().for_each(|(episode, verdicts)| tally.add(episode, verdicts));
+    tally.finish(metrics)
+}
+
+/// Compares episode by episode, for sets that do not fit into memory.
+#[derive(Clone, Debug)]
+pub struct JudgeTally {
+    /// The declared policies; true for those that only a judge decides.
+    declared: BTreeMap<String, bool>,
+    out: JudgeMetrics,
+    reported: u64,
+    checked: u64,
+    agreed: u64,
+    claimed: u64,
+    true_hits: u64,
+    to_find: u64,
+    found: u64,
+}
+
+impl JudgeTally {
+    /// No episodes yet. `policies` are all of the pack, in any order.
+    pub fn new(policies: &[Counted]) -> JudgeTally {
+        let declared = policies.iter().filter(|p| p.effect.is_declared());
+        JudgeTally {
+            declared: declared.map(|p| (p.id.to_string(), p.effect == Effect::Judge)).collect(),
+            out: JudgeMetrics::default(),
+            reported: 0,
+            checked: 0,
+            agreed: 0,
+            claimed: 0,
+            true_hits: 0,
+            to_find: 0,
+            found: 0,
+        }
+    }
+
+    /// Adds an episode.
+    pub fn add(&mut self, episode: &EpisodeFigures, verdicts: &[JudgeVerdict]) {
+        self.reported += count(verdicts.len());
         let hits: BTreeSet<(&str, Turn)> = episode.hits.iter().map(|(p, turn, _)| (p.as_ref(), *turn)).collect();
         // Two verdicts of one judge on one turn are one opinion; a hit among several is a hit.
         let mut opinions: BTreeMap<(&str, Turn, Option<&str>), bool> = BTreeMap::new();
@@ -56,48 +91,53 @@ pub fn judge_metrics<'e>(
         let mut looked_at: BTreeSet<&str> = BTreeSet::new();
         let mut found: BTreeSet<(&str, Turn)> = BTreeSet::new();
         for ((policy, turn, _), says_hit) in opinions {
-            let Some(declared) = policies.iter().find(|p| p.id.as_ref() == policy && p.effect.is_declared()) else {
-                out.unknown_policy += 1;
+            let Some(only_judged) = self.declared.get(policy) else {
+                self.out.unknown_policy += 1;
                 continue;
             };
-            out.verdicts += 1;
+            self.out.verdicts += 1;
             if says_hit {
-                out.hits += 1;
-                *out.hits_by_policy.entry(policy.to_owned()).or_default() += 1;
+                self.out.hits += 1;
+                *self.out.hits_by_policy.entry(policy.to_owned()).or_default() += 1;
             }
-            if declared.effect == Effect::Judge {
-                out.unverified += u64::from(says_hit);
+            if *only_judged {
+                self.out.unverified += u64::from(says_hit);
                 continue;
             }
             let is_hit = hits.contains(&(policy, turn));
             looked_at.insert(policy);
-            checked += 1;
-            agreed += u64::from(is_hit == says_hit);
-            claimed += u64::from(says_hit);
-            true_hits += u64::from(says_hit && is_hit);
+            self.checked += 1;
+            self.agreed += u64::from(is_hit == says_hit);
+            self.claimed += u64::from(says_hit);
+            self.true_hits += u64::from(says_hit && is_hit);
             if says_hit && is_hit {
                 found.insert((policy, turn));
             }
         }
-        to_find += u64::try_from(hits.iter().filter(|(p, _)| looked_at.contains(p)).count()).unwrap_or(u64::MAX);
-        found_hits += u64::try_from(found.len()).unwrap_or(u64::MAX);
+        self.to_find += count(hits.iter().filter(|(p, _)| looked_at.contains(p)).count());
+        self.found += count(found.len());
     }
-    if reported == 0 {
-        return None;
+
+    /// The figures of all episodes so far; `metrics` are the deterministic ones of the same episodes.
+    /// None if no judge said anything.
+    pub fn finish(&self, metrics: &Metrics) -> Option<JudgeMetrics> {
+        if self.reported == 0 {
+            return None;
+        }
+        let hit = metrics.distinct_hits_by_policy.iter().filter(|(_, n)| **n > 0).map(|(p, _)| p.as_str());
+        let covered: BTreeSet<&str> = hit.chain(self.out.hits_by_policy.keys().map(String::as_str)).collect();
+        let mut out = self.out.clone();
+        out.agreement = share(self.agreed, self.checked);
+        out.precision = share(self.true_hits, self.claimed);
+        out.recall = share(self.found, self.to_find);
+        out.coverage_deterministic = metrics.coverage;
+        out.coverage_with_judge = share(count(covered.len()), metrics.declared_policies);
+        Some(out)
     }
-    let covered: BTreeSet<&str> = metrics
-        .distinct_hits_by_policy
-        .iter()
-        .filter(|(_, n)| **n > 0)
-        .map(|(p, _)| p.as_str())
-        .chain(out.hits_by_policy.keys().map(String::as_str))
-        .collect();
-    out.agreement = share(agreed, checked);
-    out.precision = share(true_hits, claimed);
-    out.recall = share(found_hits, to_find);
-    out.coverage_deterministic = metrics.coverage;
-    out.coverage_with_judge = share(u64::try_from(covered.len()).unwrap_or(u64::MAX), metrics.declared_policies);
-    Some(out)
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

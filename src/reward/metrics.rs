@@ -105,76 +105,115 @@ pub fn rounded(x: f64) -> f64 {
 
 /// Counts episodes. `policies` are all of the pack, in any order.
 pub fn metrics<'e>(policies: &[Counted], episodes: impl IntoIterator<Item = &'e EpisodeFigures>) -> Metrics {
-    let of = |effect: Effect| policies.iter().filter(move |p| p.effect == effect);
-    let mut raw: BTreeMap<String, u64> = of(Effect::Deny).map(|p| (p.id.to_string(), 0)).collect();
-    let mut distinct = raw.clone();
-    let mut undecided_by_policy = BTreeMap::new();
-    let mut signals_by_policy: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-    let mut malformed = Vec::new();
-    let (mut count, mut with_hits) = (0u64, 0u64);
-    // Rewards are exact decimals of few digits; should a sum ever pass 38 of them, doubles go on.
-    let mut total = Some(Num::ZERO);
-    let mut approximate = 0.0;
-    for episode in episodes {
-        count += 1;
-        with_hits += u64::from(!episode.hits.is_empty());
+    let mut tally = MetricsTally::new(policies);
+    episodes.into_iter().for_each(|episode| tally.add(episode));
+    tally.finish()
+}
+
+/// Counts episodes one by one, for sets that do not fit into memory.
+#[derive(Clone, Debug)]
+pub struct MetricsTally {
+    declared: u64,
+    implemented: u64,
+    unsupported: Vec<String>,
+    raw: BTreeMap<String, u64>,
+    distinct: BTreeMap<String, u64>,
+    undecided: BTreeMap<String, u64>,
+    signals: BTreeMap<String, BTreeMap<String, u64>>,
+    malformed: Vec<MalformedEpisode>,
+    episodes: u64,
+    with_hits: u64,
+    /// Rewards are exact decimals of few digits; should a sum ever pass 38 of them, doubles go on.
+    total: Option<Num>,
+    approximate: f64,
+}
+
+impl MetricsTally {
+    /// No episodes yet. `policies` are all of the pack, in any order.
+    pub fn new(policies: &[Counted]) -> MetricsTally {
+        let of = |effect: Effect| policies.iter().filter(move |p| p.effect == effect).map(|p| p.id.to_string());
+        let raw: BTreeMap<String, u64> = of(Effect::Deny).map(|id| (id, 0)).collect();
+        let mut unsupported: Vec<String> = of(Effect::Judge).collect();
+        unsupported.sort();
+        MetricsTally {
+            declared: count(policies.iter().filter(|p| p.effect.is_declared())),
+            implemented: count(of(Effect::Deny)),
+            unsupported,
+            distinct: raw.clone(),
+            raw,
+            undecided: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            malformed: Vec::new(),
+            episodes: 0,
+            with_hits: 0,
+            total: Some(Num::ZERO),
+            approximate: 0.0,
+        }
+    }
+
+    /// Adds an episode.
+    pub fn add(&mut self, episode: &EpisodeFigures) {
+        self.episodes += 1;
+        self.with_hits += u64::from(!episode.hits.is_empty());
         let mut seen: Vec<&PolicyId> = Vec::new();
         for (policy, _, reward) in &episode.hits {
-            *raw.entry(policy.to_string()).or_default() += 1;
+            *self.raw.entry(policy.to_string()).or_default() += 1;
             if !seen.contains(&policy) {
                 seen.push(policy);
-                *distinct.entry(policy.to_string()).or_default() += 1;
+                *self.distinct.entry(policy.to_string()).or_default() += 1;
             }
-            total = total.and_then(|t| t.add(*reward));
-            approximate += reward.to_f64();
+            self.total = self.total.and_then(|t| t.add(*reward));
+            self.approximate += reward.to_f64();
         }
         for (policy, ..) in &episode.undecided {
-            *undecided_by_policy.entry(policy.to_string()).or_default() += 1;
+            *self.undecided.entry(policy.to_string()).or_default() += 1;
         }
         for (policy, effect, _) in &episode.signals {
-            *signals_by_policy.entry(effect.word().to_owned()).or_default().entry(policy.to_string()).or_default() += 1;
+            let by_policy = self.signals.entry(effect.word().to_owned()).or_default();
+            *by_policy.entry(policy.to_string()).or_default() += 1;
         }
-        let mut reasons: Vec<Reason> =
-            episode.malformed.iter().map(|(turn, reason)| Reason { turn: *turn, reason: reason.clone() }).collect();
-        reasons.extend(
-            episode
-                .undecided
-                .iter()
-                .map(|(policy, turn, reason)| Reason { turn: *turn, reason: format!("{policy}: {reason}") }),
-        );
+        let malformed = episode.malformed.iter().map(|(turn, reason)| Reason { turn: *turn, reason: reason.clone() });
+        let undecided = episode.undecided.iter();
+        let undecided = undecided.map(|(id, turn, why)| Reason { turn: *turn, reason: format!("{id}: {why}") });
+        let mut reasons: Vec<Reason> = malformed.chain(undecided).collect();
         if !reasons.is_empty() {
             reasons.sort_by_key(|r| r.turn);
-            malformed.push(MalformedEpisode { episode_id: episode.episode_id.clone(), reasons });
+            self.malformed.push(MalformedEpisode { episode_id: episode.episode_id.clone(), reasons });
         }
     }
-    let raw_hits = raw.values().sum();
-    let distinct_hits = distinct.values().sum();
-    let declared = u64::try_from(policies.iter().filter(|p| p.effect.is_declared()).count()).unwrap_or(u64::MAX);
-    let covered = u64::try_from(distinct.values().filter(|n| **n > 0).count()).unwrap_or(u64::MAX);
-    let mut unsupported: Vec<String> = of(Effect::Judge).map(|p| p.id.to_string()).collect();
-    unsupported.sort();
-    Metrics {
-        episodes: count,
-        declared_policies: declared,
-        implemented_policies: u64::try_from(of(Effect::Deny).count()).unwrap_or(u64::MAX),
-        unsupported_policies: unsupported,
-        covered_policies: covered,
-        coverage: share(covered, declared),
-        raw_hits,
-        violation_yield_per_100_episodes: per_100(raw_hits, count),
-        distinct_episode_policy_hits: distinct_hits,
-        distinct_yield_per_100_episodes: per_100(distinct_hits, count),
-        episodes_with_hits: with_hits,
-        episodes_without_hits: count - with_hits,
-        episode_hit_fraction: share(with_hits, count),
-        total_violation_reward: rounded(total.map_or(approximate, Num::to_f64)),
-        raw_hits_by_policy: raw,
-        distinct_hits_by_policy: distinct,
-        malformed,
-        undecided_by_policy,
-        signals_by_policy,
-        judge: None,
+
+    /// The figures of all episodes so far.
+    pub fn finish(&self) -> Metrics {
+        let raw_hits = self.raw.values().sum();
+        let distinct_hits = self.distinct.values().sum();
+        let covered = count(self.distinct.values().filter(|n| **n > 0));
+        Metrics {
+            episodes: self.episodes,
+            declared_policies: self.declared,
+            implemented_policies: self.implemented,
+            unsupported_policies: self.unsupported.clone(),
+            covered_policies: covered,
+            coverage: share(covered, self.declared),
+            raw_hits,
+            violation_yield_per_100_episodes: per_100(raw_hits, self.episodes),
+            distinct_episode_policy_hits: distinct_hits,
+            distinct_yield_per_100_episodes: per_100(distinct_hits, self.episodes),
+            episodes_with_hits: self.with_hits,
+            episodes_without_hits: self.episodes - self.with_hits,
+            episode_hit_fraction: share(self.with_hits, self.episodes),
+            total_violation_reward: rounded(self.total.map_or(self.approximate, Num::to_f64)),
+            raw_hits_by_policy: self.raw.clone(),
+            distinct_hits_by_policy: self.distinct.clone(),
+            malformed: self.malformed.clone(),
+            undecided_by_policy: self.undecided.clone(),
+            signals_by_policy: self.signals.clone(),
+            judge: None,
+        }
     }
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u64 {
+    u64::try_from(items.count()).unwrap_or(u64::MAX)
 }
 
 /// Counts are far below 2^53, where doubles are exact.

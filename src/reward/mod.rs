@@ -5,6 +5,6 @@ mod judge;
 mod metrics;
 mod violation;
 
-pub use judge::{JudgeMetrics, judge_metrics};
-pub use metrics::{Counted, EpisodeFigures, MalformedEpisode, Metrics, Reason, metrics, rounded};
+pub use judge::{JudgeMetrics, JudgeTally, judge_metrics};
+pub use metrics::{Counted, EpisodeFigures, MalformedEpisode, Metrics, MetricsTally, Reason, metrics, rounded};
 pub use violation::{Discount, DiscountError};

@@ -1,0 +1,113 @@
+//! One policy through one episode: why it hit, passed or was undecided on each event that it judges.
+
+use serde::Serialize;
+
+use super::Pack;
+use crate::{
+    ingest::{Episode, Ingest, Messages},
+    lang::{self, State, val::Tri},
+    model::{Event, Seq, Turn},
+};
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The policy fires.
+    Fires,
+    /// It does not.
+    Passes,
+    /// Something is missing that could change the answer.
+    Undecided,
+}
+
+/// An event that the policy judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Visit {
+    /// The message index.
+    pub turn: Turn,
+    /// Position of the event.
+    pub seq: Seq,
+    /// What it is: its kind, and its tool if it has one.
+    pub event: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why it is undecided, without values of the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Each condition of the policy, in source order.
+    pub conditions: Vec<VisitCondition>,
+}
+
+/// A condition of the policy on one event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VisitCondition {
+    /// Its source text.
+    pub source: String,
+    /// Whether it holds; none if that is unknown.
+    pub holds: Option<bool>,
+    /// Why it is unknown, without values of the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Turns of earlier events that this rests on, ascending.
+    pub rests_on_turns: Vec<Turn>,
+}
+
+/// Walks an episode through a pack and tells of the events that the policy judges. None if the pack has
+/// no such policy.
+pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<Visit>> {
+    let program = pack.program();
+    let policy = program.policies.iter().position(|p| p.id.as_ref() == policy)?;
+    let mut ingest = Ingest::new(pack.errors().clone());
+    let mut state = State::default();
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut visits = Vec::new();
+    let messages = match &episode.messages {
+        Messages::List(messages) => messages.as_ref(),
+        Messages::NotAList => &[],
+    };
+    let taken = messages.iter().map(Some).chain([None]);
+    for message in taken {
+        let events = match message {
+            // Nothing was proposed, so nothing can be contradicted.
+            Some(message) => ingest.message(message).map(|taken| taken.events).unwrap_or_default(),
+            None => ingest.end().events,
+        };
+        for event in &events {
+            turns.push(event.turn);
+            if let Some(looked) = lang::look(program, &mut state, event, policy, pack.limits()) {
+                visits.push(visit(pack, event, looked, &turns));
+            }
+            lang::step(program, &mut state, event, pack.limits());
+        }
+    }
+    Some(visits)
+}
+
+fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Visit {
+    let (outcome, reason) = match looked.verdict {
+        Tri::True => (Outcome::Fires, None),
+        Tri::False => (Outcome::Passes, None),
+        Tri::Unknown(why) => (Outcome::Undecided, Some(pack.program().reason(why))),
+    };
+    let turn_of = |seq: &Seq| usize::try_from(*seq).ok().and_then(|at| turns.get(at)).copied();
+    let conditions = looked.leaves.into_iter().map(|leaf| {
+        let (holds, reason) = match leaf.truth {
+            Tri::True => (Some(true), None),
+            Tri::False => (Some(false), None),
+            Tri::Unknown(why) => (None, Some(pack.program().reason(why))),
+        };
+        let mut rests_on_turns: Vec<Turn> = leaf.rests_on.iter().filter_map(turn_of).collect();
+        rests_on_turns.dedup();
+        VisitCondition { source: leaf.source.to_string(), holds, reason, rests_on_turns }
+    });
+    let kind = event.kind().word();
+    Visit {
+        turn: event.turn,
+        seq: event.seq,
+        event: event.tool().map_or_else(|| kind.to_owned(), |tool| format!("{kind} {tool}")),
+        outcome,
+        reason,
+        conditions: conditions.collect(),
+    }
+}
