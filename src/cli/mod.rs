@@ -1,10 +1,16 @@
 //! The command line: one file per command, each with its arguments and a `run` that says how it
 //! went. A new command is its file and two lines here.
 
+mod check;
 mod client;
 mod config;
+mod explain;
+mod output;
+mod packs;
+mod replay;
 mod serve;
 mod settings;
+mod test;
 
 use std::{fmt, process::ExitCode};
 
@@ -67,6 +73,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Find everything that is wrong with rule packs
+    Check(check::Args),
+    /// Run the packs' own tests
+    Test(test::Args),
+    /// Judge finished traces
+    Replay(replay::Args),
+    /// Say what a policy means and costs, and how it fared on a trace
+    Explain(explain::Args),
     /// Serve rule packs over gRPC
     Serve(serve::Args),
     /// Try a running server
@@ -78,12 +92,18 @@ enum Command {
 /// Runs the command of the process's arguments.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Check(args) => check::run(args),
+        Command::Test(args) => test::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
         Command::Config(args) => config::run(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {
-        eprintln!("error: {}", failure.message);
+        if !failure.message.is_empty() {
+            eprintln!("error: {}", failure.message);
+        }
         failure.exit
     });
     ExitCode::from(exit as u8)

@@ -205,8 +205,8 @@ impl Program {
     }
 
     fn names(&self, policy: &Policy) -> Vec<Named> {
-        let named = policy.let_names.iter().zip(&policy.lets);
-        named.map(|(name, node)| Named { name: name.to_string(), is: self.written(node) }).collect()
+        let named = policy.let_names.iter();
+        named.map(|(name, at)| Named { name: name.to_string(), is: self.source_text(*at) }).collect()
     }
 }
 

@@ -128,6 +128,31 @@ fn begins_item(text: &str) -> bool {
         .any(|word| text.strip_prefix(word).is_some_and(|after| after.starts_with(|c: char| c.is_whitespace())))
 }
 
+/// How much of a pair is code. Rules that allow white space inside end after it, and after comments: a
+/// caret and a quoted condition cover words alone.
+fn code_length(pair: &Pair<'_, Rule>) -> usize {
+    let text = pair.as_str().trim_end();
+    if !text.rsplit('\n').next().is_some_and(|line| line.contains('#')) {
+        return text.len();
+    }
+    // Behind the last token of a name or value there are only brackets, white space and comments.
+    let mut last = pair.clone();
+    while let Some(inner) = last.clone().into_inner().next_back() {
+        last = inner;
+    }
+    let start = pair.as_span().start();
+    let token = last.as_span().end().saturating_sub(start);
+    let mut end = token;
+    let mut comment = false;
+    for (i, c) in text.get(token..).unwrap_or_default().char_indices() {
+        comment = c == '#' || (comment && c != '\n');
+        if !comment && !c.is_whitespace() {
+            end = token + i + c.len_utf8();
+        }
+    }
+    end
+}
+
 type Read<T> = Result<T, Box<Diagnostic>>;
 
 struct Reader {
@@ -139,10 +164,9 @@ struct Reader {
 
 impl Reader {
     fn span(&self, pair: &Pair<'_, Rule>) -> Span {
-        // Rules that allow white space inside end after it: trim, so that a caret covers words.
         let span = pair.as_span();
-        let trimmed = span.as_str().trim_end().len();
-        Span::new(self.file, self.base + span.start()..self.base + span.start() + trimmed)
+        let end = span.start() + code_length(pair);
+        Span::new(self.file, self.base + span.start()..self.base + end)
     }
 
     fn problem<T>(&self, code: Code, pair: &Pair<'_, Rule>, message: impl Into<String>) -> Read<T> {

@@ -62,8 +62,8 @@ pub struct Policy {
     pub conditions: Vec<Cond>,
     /// Definitions of `let`, evaluated when first used.
     pub lets: Vec<Node>,
-    /// The names of those.
-    pub let_names: Vec<Arc<str>>,
+    /// The names of those, and where what they stand for is written.
+    pub let_names: Vec<(Arc<str>, Span)>,
     /// How many variables its quantifiers bind.
     pub slots: usize,
     /// The message.

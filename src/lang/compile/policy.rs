@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
                     }
                     let typed = self.expr(value, &env);
                     self.lets.push(typed.node);
-                    let_names.push(name.text.clone());
+                    let_names.push((name.text.clone(), value.span));
                     env.names.push((name.text.clone(), Binding::Let(self.lets.len() - 1), typed.ty));
                 }
                 StatementKind::When(condition) => conditions.push(self.cond(condition, &env)),

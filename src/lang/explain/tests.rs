@@ -30,7 +30,8 @@ fn explain(text: &str) -> Explanation {
 fn a_policy_over_facts() {
     let explanation = explain(
         r#"set writes = { add, drop }
-fact order[json.id as string] = json as object from result in writes when not is_error
+fact order[json.id as string] = json as object from result in writes when not is_error  # the latest
+# state of it
 fact lines[call.args.order as string, call.args.day as string] collects text from result list
 forget order[args.id as string] from call drop when args.hard == true
 policy P "closed orders stay closed" {
@@ -46,7 +47,7 @@ policy P "closed orders stay closed" {
     );
     insta::assert_snapshot!(explanation, @r#"
     P  closed orders stay closed
-    p.policy:5
+    p.policy:6
 
     effect    deny, severity 0.5, tags orders, care
     judges    each call of add or drop
@@ -69,7 +70,7 @@ policy P "closed orders stay closed" {
         fed by  each result of add or drop, when not is_error
         forgets at each call of drop, when args.hard == true
         read    by its key: one look-up
-      lines[call.args.order as string, call.args.day as string]  (p.policy:3)
+      lines[call.args.order as string, call.args.day as string]  (p.policy:4)
         keeps   the set of values of `text`
         fed by  each result of list
         read    the entries whose `d[0]` equals `args.id`, found by an index: at most 256

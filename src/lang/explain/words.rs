@@ -13,7 +13,12 @@ use crate::{
 impl Program {
     /// The source text of an expression on one line.
     pub(super) fn written(&self, node: &Node) -> String {
-        let text = self.sources.get(node.at.file).map_or("", |source| source.slice(node.at));
+        self.source_text(node.at)
+    }
+
+    /// The source text of a span on one line.
+    pub(super) fn source_text(&self, at: Span) -> String {
+        let text = self.sources.get(at.file).map_or("", |source| source.slice(at));
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

@@ -1,0 +1,532 @@
+//! The command line as scripts see it: the real binary, its output, its exit codes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+/// What a run gave.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    }
+}
+
+fn probity(args: &[&str]) -> Ran {
+    probity_with(args, "")
+}
+
+fn probity_with(args: &[&str], input: &str) -> Ran {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(args)
+        .env_remove("PROBITY_RULES")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing closes its end.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let ended = child.wait_with_output().unwrap();
+    Ran {
+        code: ended.status.code().unwrap(),
+        out: String::from_utf8(ended.stdout).unwrap(),
+        err: String::from_utf8(ended.stderr).unwrap(),
+    }
+}
+
+/// A folder of packs with one pack in it.
+struct Rules(tempfile::TempDir);
+
+const MANIFEST: &str = "name: desk\nversion: 1.2.3\nformat: 1\n";
+const POLICY: &str = r#"
+policy P1 "no large payments" {
+  severity 0.9
+  on call pay
+  deny if args.amount > 100
+  message "{args.amount} to {args.to}"
+}
+policy R1 "who is that?" { severity 0 on call pay review unless args.to in { "anna", "bert" } }
+policy S1 "be kind" { severity 0.4 judge "Is the agent kind?" }
+"#;
+const TESTS: &str = "
+tests:
+  - name: large payments
+    messages:
+      - call: {pay: {amount: 101, to: anna}}
+      - call: {pay: {amount: 100, to: bert}}
+    expect:
+      hits: {P1: 0}
+";
+
+impl Rules {
+    fn new(files: &[(&str, &str)]) -> Rules {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join("desk").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Rules(folder)
+    }
+
+    fn desk() -> Rules {
+        Rules::new(&[("pack.yaml", MANIFEST), ("policies/p.policy", POLICY), ("tests/p.yaml", TESTS)])
+    }
+
+    fn broken() -> Rules {
+        let policy = "policy P1 \"x\" { severity 1 on call pay deny if amount > 1 }\n";
+        Rules::new(&[("pack.yaml", &format!("{MANIFEST}nmae: x\n")), ("policies/p.policy", policy)])
+    }
+
+    fn path(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+}
+
+fn pay(id: &str, amounts: &[(f64, &str)]) -> String {
+    let messages: Vec<Value> = amounts
+        .iter()
+        .map(|(amount, to)| {
+            let arguments = json!({"amount": amount, "to": to}).to_string();
+            json!({"role": "assistant", "content": null, "tool_calls": [
+                {"id": "1", "type": "function", "function": {"name": "pay", "arguments": arguments}}]})
+        })
+        .collect();
+    json!({"episode_id": id, "messages": messages}).to_string()
+}
+
+fn replay<'a>(rules: &'a Rules, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["replay", "--rules", rules.path(), "--pack", "desk"];
+    args.extend(more);
+    args
+}
+
+// ---- replay against what traces must give ----
+
+fn traces() -> PathBuf {
+    env::var_os("PROBITY_TRACES").map_or_else(|| "tests/data/traces".into(), PathBuf::from)
+}
+
+fn read_lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Turns with a reason, by episode; episodes without any are left out.
+fn turns_by_episode(entries: &[Value]) -> BTreeMap<String, BTreeSet<u64>> {
+    let turns =
+        |entry: &Value| entry["reasons"].as_array().unwrap().iter().map(|r| r["turn"].as_u64().unwrap()).collect();
+    entries
+        .iter()
+        .map(|entry| (entry["episode_id"].as_str().unwrap().to_owned(), turns(entry)))
+        .filter(|(_, turns): &(_, BTreeSet<u64>)| !turns.is_empty())
+        .collect()
+}
+
+fn traces_agree(folder: &str, pack: &str) {
+    let folder = traces().join(folder);
+    let scratch = tempfile::tempdir().unwrap();
+    let metrics = scratch.path().join("metrics.json");
+    let episodes = folder.join("episodes.jsonl");
+    let ran = probity(&[
+        "replay",
+        "--rules",
+        "rules",
+        "--pack",
+        pack,
+        "--format",
+        "jsonl",
+        "--metrics",
+        metrics.to_str().unwrap(),
+        episodes.to_str().unwrap(),
+    ]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let expected = read_lines(&folder.join("expected.jsonl"));
+    let found = ran.lines();
+    assert!(!expected.is_empty());
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        let id = &expected["episode_id"];
+        assert_eq!(&found["episode_id"], id);
+        let mut hits = found["hits"].clone();
+        for hit in hits.as_array_mut().unwrap() {
+            assert!(hit.as_object_mut().unwrap().remove("message").unwrap().is_string());
+        }
+        assert_eq!(hits, expected["hits"], "{id}");
+        assert_eq!(found["violation_reward"].as_f64(), expected["violation_reward"].as_f64(), "{id}");
+    }
+    let wanted: Value = serde_json::from_str(&fs::read_to_string(folder.join("metrics.json")).unwrap()).unwrap();
+    let figures: Value = serde_json::from_str(&fs::read_to_string(&metrics).unwrap()).unwrap();
+    for (key, value) in wanted.as_object().unwrap() {
+        if key != "malformed" {
+            assert_eq!(&figures[key], value, "{key}");
+        }
+    }
+    let malformed = if folder.join("malformed.jsonl").exists() {
+        read_lines(&folder.join("malformed.jsonl"))
+    } else {
+        wanted["malformed"].as_array().cloned().unwrap_or_default()
+    };
+    let malformed = turns_by_episode(&malformed);
+    assert_eq!(turns_by_episode(figures["malformed"].as_array().unwrap()), malformed);
+    let mut listed: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for episode in &found {
+        for entry in ["malformed", "undecided"].iter().flat_map(|key| episode[key].as_array().unwrap()) {
+            let id = episode["episode_id"].as_str().unwrap().to_owned();
+            listed.entry(id).or_default().insert(entry["turn"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(listed, malformed);
+    println!("{}: {} episodes", folder.display(), expected.len());
+}
+
+#[test]
+fn traces_of_the_airline_replay_as_expected() {
+    traces_agree("airline", "airline");
+}
+
+#[test]
+fn traces_at_the_edge_replay_as_expected() {
+    traces_agree("airline/edge", "airline");
+}
+
+#[test]
+fn traces_of_the_travel_desk_replay_as_expected() {
+    traces_agree("fixture12", "traveldesk");
+}
+
+// ---- replay, shape and exit codes ----
+
+#[test]
+fn an_episode_is_a_line_with_its_keys_in_order() {
+    let rules = Rules::desk();
+    let input = pay("e1", &[(100.5, "anna"), (1e2, "carl"), (200.0, "anna"), (300.0, "anna")]);
+    let ran = probity_with(&replay(&rules, &["--format", "jsonl", "-"]), &input);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let digest = ran.lines()[0]["pack_digest"].as_str().unwrap().to_owned();
+    assert_eq!(digest.len(), 64);
+    let expected = format!(r#"{{"episode_id":"e1","pack":"desk","pack_version":"1.2.3","pack_digest":"{digest}","#)
+        + r#""hits":[{"policy":"P1","turn":0,"n":0,"reward":0.9,"message":"100.5 to anna"},"#
+        + r#"{"policy":"P1","turn":2,"n":1,"reward":0.45,"message":"200 to anna"},"#
+        + r#"{"policy":"P1","turn":3,"n":2,"reward":0.0,"message":"300 to anna"}],"#
+        + r#""undecided":[],"malformed":[],"#
+        + r#""signals":[{"policy":"R1","turn":1,"effect":"review","message":""}],"violation_reward":1.35}"#
+        + "\n";
+    assert_eq!(ran.out, expected);
+    // `json` is the same form.
+    assert_eq!(probity_with(&replay(&rules, &["--format", "json", "-"]), &input).out, expected);
+}
+
+#[test]
+fn a_broken_line_stands_in_its_place_and_the_rest_is_judged() {
+    let rules = Rules::desk();
+    let input = format!("{}\n[1]\n\n{{\"secret\": \n{{\"messages\": 3}}\n\n\n", pay("e1", &[(1.0, "anna")]));
+    let ran = probity_with(&replay(&rules, &["--format", "jsonl", "-"]), &input);
+    assert_eq!(ran.code, 2);
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[0]["episode_id"], "e1");
+    assert_eq!(lines[1], json!({"line": 2, "error": "a JSON object was expected, this is a list"}));
+    assert_eq!(lines[2]["line"], 3);
+    assert_eq!(lines[3]["line"], 4);
+    assert!(!ran.out.contains("secret"), "{}", ran.out);
+    assert_eq!(lines[4]["episode_id"], "line-5");
+    assert_eq!(lines[4]["malformed"], json!([{"turn": 0, "reason": "messages is no list"}]));
+    // For people the same is said on standard error.
+    let ran = probity_with(&replay(&rules, &["-"]), &input);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("<stdin>:2: a JSON object was expected"), "{}", ran.err);
+}
+
+#[test]
+fn several_files_are_one_run_and_broken_lines_name_theirs() {
+    let rules = Rules::desk();
+    let scratch = tempfile::tempdir().unwrap();
+    let (a, b) = (scratch.path().join("a.jsonl"), scratch.path().join("b.jsonl"));
+    fs::write(&a, format!("{}\n", pay("a", &[(101.0, "anna")]))).unwrap();
+    fs::write(&b, format!("x\n{}", pay("b", &[(101.0, "anna")]))).unwrap();
+    let metrics = scratch.path().join("m.json");
+    let (a, b, metrics) = (a.to_str().unwrap(), b.to_str().unwrap(), metrics.to_str().unwrap());
+    let ran = probity(&replay(&rules, &["--format", "jsonl", "--metrics", metrics, a, b]));
+    assert_eq!(ran.code, 2);
+    let lines = ran.lines();
+    assert_eq!((&lines[0]["episode_id"], &lines[2]["episode_id"]), (&json!("a"), &json!("b")));
+    assert_eq!((&lines[1]["line"], &lines[1]["file"]), (&json!(1), &json!(b)));
+    let figures: Value = serde_json::from_str(&fs::read_to_string(metrics).unwrap()).unwrap();
+    assert_eq!((&figures["episodes"], &figures["raw_hits"], &figures["coverage"]), (&json!(2), &json!(2), &json!(0.5)));
+    assert!(figures.get("judge").is_none());
+}
+
+#[test]
+fn exit_codes_of_replay() {
+    let rules = Rules::desk();
+    let (hit, clean) = (pay("e", &[(101.0, "anna")]), pay("e", &[(1.0, "carl")]));
+    let code = |more: &[&str], input: &str| probity_with(&replay(&rules, more), input).code;
+    assert_eq!(code(&["-"], &hit), 0);
+    assert_eq!(code(&["--fail-on-hit", "-"], &hit), 1);
+    // A review is no violation.
+    assert_eq!(code(&["--fail-on-hit", "-"], &clean), 0);
+    // Bad input is said before violations.
+    assert_eq!(code(&["--fail-on-hit", "-"], &format!("{hit}\nx")), 2);
+    assert_eq!(code(&["--format", "xml", "-"], &hit), 2);
+    assert_eq!(code(&[], &hit), 2);
+    assert_eq!(code(&["missing.jsonl"], ""), 2);
+    assert_eq!(code(&[rules.path()], ""), 2);
+    assert_eq!(code(&["--metrics", "/dev/null/m.json", "-"], &hit), 3);
+    assert_eq!(probity(&["replay", "--rules", rules.path(), "--pack", "desc", "-"]).code, 2);
+    assert_eq!(probity(&["replay", "--rules", "/missing", "--pack", "desk", "-"]).code, 2);
+    // The only pack of a folder need not be named.
+    assert_eq!(probity_with(&["replay", "--rules", rules.path(), "-"], &clean).code, 0);
+    let broken = Rules::broken();
+    let ran = probity_with(&replay(&broken, &["--format", "jsonl", "-"]), &hit);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("unknown key") && ran.err.contains("P0301"), "{}", ran.err);
+}
+
+#[test]
+fn a_name_that_is_near_is_suggested() {
+    let rules = Rules::desk();
+    let ran = probity(&["replay", "--rules", rules.path(), "--pack", "desc", "-"]);
+    assert!(ran.err.contains("did you mean `desk`?"), "{}", ran.err);
+}
+
+#[test]
+fn judges_are_counted_apart() {
+    let rules = Rules::desk();
+    let mut episode: Value = serde_json::from_str(&pay("e", &[(101.0, "anna"), (1.0, "anna")])).unwrap();
+    episode["judge"] = json!([
+        {"policy": "P1", "turn": 0, "hit": true, "judge_id": "j"},
+        {"policy": "P1", "turn": 1, "hit": true, "judge_id": "j"},
+        {"policy": "S1", "turn": 1, "hit": true, "judge_id": "j"},
+        {"policy": "S1", "turn": "x", "hit": true}]);
+    let scratch = tempfile::tempdir().unwrap();
+    let metrics = scratch.path().join("m.json");
+    let metrics = metrics.to_str().unwrap();
+    let args = replay(&rules, &["--rescore", "--metrics", metrics, "--format", "jsonl", "-"]);
+    let ran = probity_with(&args, &episode.to_string());
+    assert_eq!(ran.code, 0);
+    // Standard output holds the episodes alone.
+    assert_eq!(ran.lines().len(), 1);
+    assert!(ran.err.contains("<stdin>:1: judge[3].turn is missing or not a message index"), "{}", ran.err);
+    assert!(ran.err.contains("coverage without the judge   0.5\n"), "{}", ran.err);
+    assert!(ran.err.contains("coverage with the judge      1\n"), "{}", ran.err);
+    let figures: Value = serde_json::from_str(&fs::read_to_string(metrics).unwrap()).unwrap();
+    assert_eq!(figures["raw_hits"], 1);
+    assert_eq!(figures["coverage"], 0.5);
+    assert_eq!(figures["judge"]["precision"], 0.5);
+    assert_eq!(figures["judge"]["unverified"], 1);
+    let ran = probity_with(&replay(&rules, &["--rescore", "-"]), &pay("e", &[]));
+    assert!(ran.out.ends_with("no episode carries a judge's verdict\n"), "{}", ran.out);
+}
+
+#[test]
+fn a_pipe_gets_plain_text_and_may_close() {
+    let rules = Rules::desk();
+    let ran = probity_with(&replay(&rules, &["-"]), &pay("e", &[(101.0, "anna")]));
+    assert_eq!(ran.err, "");
+    assert!(ran.out.contains("turn   0  hit") && ran.out.contains("101 to anna"), "{}", ran.out);
+    assert!(!ran.out.contains('\u{1b}'));
+    // More than a pipe holds, for a reader that takes one line.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(replay(&rules, &["--format", "jsonl", "-"]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || {
+        let line = pay("e", &[(101.0, "anna"); 5]) + "\n";
+        (0..5_000).all(|_| input.write_all(line.as_bytes()).is_ok())
+    });
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.starts_with("{\"episode_id\":\"e\""));
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8(ended.stderr).unwrap().as_str()), (Some(0), ""));
+    feeder.join().unwrap();
+}
+
+// ---- check ----
+
+#[test]
+fn check_finds_nothing_in_the_packs_of_this_project() {
+    let ran = probity(&["check", "rules", "--format", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    let report = &ran.lines()[0];
+    assert_eq!((&report["errors"], &report["warnings"]), (&json!(0), &json!(0)));
+    let packs: Vec<&str> = report["packs"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(packs.contains(&"airline") && packs.contains(&"traveldesk"), "{packs:?}");
+}
+
+#[test]
+fn check_shows_every_mistake_of_every_pack_at_once() {
+    let (good, bad) = (Rules::desk(), Rules::broken());
+    let ran = probity(&["check", good.path(), bad.path()]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    for words in
+        ["pack.yaml:4:1", "unknown key", "did you mean `name`?", "p.policy:1:", "^^^^^^", "2 errors, 0 warnings"]
+    {
+        assert!(ran.out.contains(words), "{words}\n{}", ran.out);
+    }
+    assert!(!ran.out.contains('\u{1b}'));
+    let ran = probity(&["check", "--format", "json", bad.path()]);
+    assert_eq!(ran.code, 1);
+    let report = &ran.lines()[0];
+    let codes: Vec<&str> =
+        report["diagnostics"].as_array().unwrap().iter().map(|d| d["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["P0104", "P0301"]);
+    assert_eq!(report["packs"], json!([]));
+}
+
+#[test]
+fn a_warning_is_no_error_and_a_wrong_path_is_bad_usage() {
+    let policy = format!("{POLICY}\nset nobody_asks = {{ a }}\n");
+    let rules = Rules::new(&[("pack.yaml", MANIFEST), ("policies/p.policy", &policy)]);
+    // A folder of packs, or the pack itself.
+    for path in [rules.path().to_owned(), format!("{}/desk", rules.path())] {
+        let ran = probity(&["check", &path]);
+        assert_eq!(ran.code, 0);
+        assert!(ran.out.contains("0 errors, 1 warning\n") && ran.out.contains("P0401"), "{}", ran.out);
+    }
+    assert_eq!(probity(&["check", "/missing"]).code, 2);
+    assert_eq!(probity(&["check", "Cargo.toml"]).code, 2);
+    assert_eq!(probity(&["check"]).code, 2);
+    assert_eq!(probity(&["chek", "rules"]).code, 2);
+}
+
+// ---- test ----
+
+#[test]
+fn tests_of_packs_pass_fail_or_cannot_run() {
+    let rules = Rules::desk();
+    let ran = probity(&["test", rules.path()]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.contains("  ok    large payments\n"), "{}", ran.out);
+    assert!(ran.out.contains("reached by no test: R1\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 test passed, 0 failed\n"), "{}", ran.out);
+
+    let tests = TESTS.replace("{P1: 0}", "{P1: 1}");
+    let rules = Rules::new(&[("pack.yaml", MANIFEST), ("policies/p.policy", POLICY), ("tests/p.yaml", &tests)]);
+    let ran = probity(&["test", rules.path()]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("  FAIL  large payments\n"), "{}", ran.out);
+    assert!(ran.out.contains("P1 must be a hit at turn 1, and is not\n"), "{}", ran.out);
+    let ran = probity(&["test", "--format", "json", rules.path()]);
+    assert_eq!(ran.code, 1);
+    let report = &ran.lines()[0];
+    assert_eq!((&report["passed"], &report["failed"]), (&json!(0), &json!(1)));
+    assert_eq!(report["packs"][0]["tests"][0]["faults"].as_array().unwrap().len(), 2);
+
+    assert_eq!(probity(&["test", Rules::broken().path()]).code, 2);
+    assert_eq!(probity(&["test", "/missing"]).code, 2);
+}
+
+#[test]
+fn the_packs_of_this_project_pass_their_tests() {
+    let ran = probity(&["test", "rules"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+}
+
+// ---- explain ----
+
+#[test]
+fn no_policy_of_the_airline_scans_history() {
+    let ran = probity(&["explain", "airline", "--format", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let all: Value = serde_json::from_str(&ran.out).unwrap();
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 20);
+    for policy in all {
+        assert_eq!(policy["cost"]["scans_history"], false, "{policy}");
+        let class = policy["cost"]["class"].as_str().unwrap();
+        let judged = policy["effect"] == "judge";
+        // One of them walks over the reservations of a user, through an index and within a bound.
+        let expected = if judged {
+            "none"
+        } else if policy["policy"] == "A13" {
+            "bounded"
+        } else {
+            "constant"
+        };
+        assert_eq!(class, expected, "{policy}");
+    }
+    let ran = probity(&["explain", "airline"]);
+    assert!(ran.out.contains("none of them scans history"), "{}", ran.out);
+}
+
+#[test]
+fn a_policy_is_explained_in_words() {
+    let ran = probity(&["explain", "rules/airline", "A12"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for words in [
+        "judges    each call of cancel_reservation\n",
+        "where     r = held(args.reservation_id)\n",
+        "  known(r)\n",
+        "  (r.insurance as string) != \"yes\"\n",
+        "    read    by its key: one look-up\n",
+        "cost      constant per event, no scan of history\n",
+    ] {
+        assert!(ran.out.contains(words), "{words}\n{}", ran.out);
+    }
+    let ran = probity(&["explain", "airline", "A13"]);
+    assert!(ran.out.contains("found by an index: at most 256"), "{}", ran.out);
+    let ran = probity(&["explain", "airline", "A99"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("did you mean `A09`?"), "{}", ran.err);
+    assert_eq!(probity(&["explain", "nowhere", "A12"]).code, 2);
+    assert_eq!(probity(&["explain", "airline", "--trace", "x"]).code, 2);
+}
+
+#[test]
+fn a_policy_is_explained_on_a_trace() {
+    let rules = Rules::desk();
+    let desk = format!("{}/desk", rules.path());
+    let scratch = tempfile::tempdir().unwrap();
+    let trace = scratch.path().join("t.jsonl");
+    let other = r#"{"episode_id":"u","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"pay","arguments":"x"}}]}]}"#;
+    fs::write(&trace, format!("{}\n{other}\n", pay("e", &[(101.0, "anna"), (1.0, "anna")]))).unwrap();
+    let trace = trace.to_str().unwrap();
+    let ran = probity(&["explain", &desk, "P1", "--trace", trace]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for words in [
+        "FIRES\n",
+        "    true     args.amount > 100\n",
+        "passes\n",
+        "    false    args.amount > 100\n",
+        "UNDECIDED: `args`",
+    ] {
+        assert!(ran.out.contains(words), "{words}\n{}", ran.out);
+    }
+    assert!(ran.out.ends_with("fires 1, passes 1, undecided 1 times in 2 episodes\n"), "{}", ran.out);
+    let ran = probity(&["explain", &desk, "P1", "--trace", trace, "--episode", "e", "--format", "json"]);
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 1);
+    let judged = &lines[0]["judged"];
+    assert_eq!(judged[0]["outcome"], "fires");
+    assert_eq!(judged[1]["conditions"], json!([{"source": "args.amount > 100", "holds": false, "rests_on_turns": []}]));
+    assert_eq!(probity(&["explain", &desk, "P1", "--trace", trace, "--episode", "z"]).code, 2);
+    assert_eq!(probity(&["explain", &desk, "P1", "--trace", "/missing"]).code, 2);
+}
