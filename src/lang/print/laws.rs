@@ -1,5 +1,5 @@
 //! What is printed reads back to the same tree: over random trees, and over texts.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 
