@@ -36,7 +36,8 @@ use differential::{
 fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let items = generate::program(&mut random);
-    Case { items, messages: trace(&mut random) }
+    let clock = random.chance(10).then_some(20);
+    Case { items, messages: trace(&mut random), clock }
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -82,7 +83,7 @@ fn the_engine_says_what_the_naive_interpreter_says() {
     let _ = std::panic::take_hook();
     if let Some((seed, case)) = failed {
         let how = failure(&case).unwrap_or_default();
-        panic!("seed {seed}\n{}\n{}\n{how}", case.source(), case.messages.join("\n"));
+        panic!("seed {seed}, clock {:?}\n{}\n{}\n{how}", case.clock, case.source(), case.messages.join("\n"));
     }
     println!(
         "{cases} cases: {fired} firings, {undecided} undecided, {unusable} unusable, {} programs refused",

@@ -16,29 +16,46 @@ mod judges;
 mod naive;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use judges::{Judge, data_folder, keywords, lines};
-use naive::Program;
+use judges::{Judge, data_folder, engine, interpreter, lines};
 use probity::{
+    engine::load_pack_files,
     ingest::Messages,
     model::{Turn, Value, json},
+    pack::read_pack_files,
 };
 
 const POLICIES: &str = "tests/data/semantics/policies";
 
-/// Makes a judge of one policy file.
-type Ready = fn(&Path) -> Box<dyn Judge>;
+const PACK: &str = "name: cases\nversion: 1.0.0\nformat: 1\nerrors: { prefix: Error }\n";
 
-fn naive_judge(policy: &Path) -> Box<dyn Judge> {
-    let text = fs::read_to_string(policy).unwrap();
-    let mut program = Program::read(&[(policy.display().to_string(), text)]);
-    program.mentions = keywords(&Path::new(POLICIES).join("keywords.yaml"));
-    Box::new(program)
+/// The files of a pack, by their paths in it.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Makes a judge of a pack.
+type Ready = fn(&Path, &Files) -> Box<dyn Judge>;
+
+fn naive_judge(shown: &Path, files: &Files) -> Box<dyn Judge> {
+    Box::new(interpreter(read_pack_files(shown, files)))
+}
+
+fn engine_judge(shown: &Path, files: &Files) -> Box<dyn Judge> {
+    Box::new(engine(load_pack_files(shown, files)))
+}
+
+/// A pack of one policy file.
+fn files(policy: &Path) -> Files {
+    let keywords = Path::new(POLICIES).join("keywords.yaml");
+    BTreeMap::from([
+        (PathBuf::from("pack.yaml"), PACK.as_bytes().to_vec()),
+        (PathBuf::from("keywords.yaml"), fs::read(keywords).unwrap()),
+        (PathBuf::from("policies/case.policy"), fs::read(policy).unwrap()),
+    ])
 }
 
 fn policy_of(id: &str) -> PathBuf {
@@ -71,7 +88,7 @@ fn compare(ready: Ready) {
             continue;
         }
         rows += 1;
-        let judge = ready(&policy_of(id));
+        let judge = ready(Path::new(id), &files(&policy_of(id)));
         for trace in row.get("traces").and_then(Value::as_list).unwrap() {
             traces += 1;
             let messages = trace.get("messages").and_then(Value::as_list).unwrap();
@@ -93,6 +110,11 @@ fn compare(ready: Ready) {
     println!("cases.jsonl: {rows} rows, {traces} traces compared");
     assert!(rows > 0, "no row was compared");
     assert!(wrong.is_empty(), "{} of {traces} traces differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn semantics_of_the_engine() {
+    compare(engine_judge);
 }
 
 #[test]

@@ -23,11 +23,12 @@ use std::{
     path::Path,
 };
 
-use judges::{Judge, ListedHit, data_folder, keywords, lines, policy_files};
-use naive::Program;
+use judges::{Judge, ListedHit, data_folder, engine, interpreter, lines};
 use probity::{
+    engine::{load_pack, run_episode},
     ingest::Episode,
-    model::{Num, Turn, Value, json},
+    model::{Malformed, Num, Turn, Value, json},
+    pack::read_pack,
 };
 
 /// What is expected of an episode.
@@ -37,17 +38,12 @@ struct Expected {
     sum: Num,
 }
 
-/// The clock of the airline's world stands still.
-const AIRLINE_NOW: &str = "2024-05-15T15:00:00Z";
-
 fn naive_judge(pack: &str) -> Box<dyn Judge> {
-    let folder = Path::new("rules").join(pack);
-    let mut program = Program::read(&policy_files(&folder.join("policies")));
-    program.mentions = keywords(&folder.join("keywords.yaml"));
-    if pack == "airline" {
-        program.clock = probity::model::rfc3339(AIRLINE_NOW);
-    }
-    Box::new(program)
+    Box::new(interpreter(read_pack(&Path::new("rules").join(pack))))
+}
+
+fn engine_judge(pack: &str) -> Box<dyn Judge> {
+    Box::new(engine(load_pack(&Path::new("rules").join(pack))))
 }
 
 fn number(value: &Value) -> Num {
@@ -131,8 +127,18 @@ fn compare(name: &str, judge: &dyn Judge) {
 }
 
 #[test]
+fn traces_of_the_airline_by_the_engine() {
+    compare("airline", &*engine_judge("airline"));
+}
+
+#[test]
 fn traces_of_the_airline_by_the_naive_interpreter() {
     compare("airline", &*naive_judge("airline"));
+}
+
+#[test]
+fn traces_at_the_airline_boundaries_by_the_engine() {
+    compare("airline/edge", &*engine_judge("airline"));
 }
 
 #[test]
@@ -141,6 +147,32 @@ fn traces_at_the_airline_boundaries_by_the_naive_interpreter() {
 }
 
 #[test]
+fn traces_of_the_travel_desk_by_the_engine() {
+    compare("fixture12", &*engine_judge("traveldesk"));
+}
+
+#[test]
 fn traces_of_the_travel_desk_by_the_naive_interpreter() {
     compare("fixture12", &*naive_judge("traveldesk"));
+}
+
+/// Hits with their messages and evidence, undecided policies and malformed turns: on traces of the
+/// field both evaluators say the same.
+#[test]
+fn traces_are_explained_alike() {
+    for (pack, name) in [("airline", "airline"), ("airline", "airline/edge"), ("traveldesk", "fixture12")] {
+        let folder = Path::new("rules").join(pack);
+        let (naive, engine) = (interpreter(read_pack(&folder)), engine(load_pack(&folder)));
+        let file = data_folder("PROBITY_TRACES", "tests/data/traces").join(name).join("episodes.jsonl");
+        for (line, number) in lines(&file).iter().zip(1..) {
+            let episode = Episode::from_line(number, line.as_bytes()).unwrap();
+            let (expected, found) = (naive.report(&episode.messages), run_episode(&engine, &episode));
+            assert_eq!(found.hits, expected.hits, "{}", episode.id);
+            assert_eq!(found.signals, expected.signals, "{}", episode.id);
+            let undecided: Vec<_> = found.undecided.iter().map(|u| (u.turn, u.policy.clone())).collect();
+            assert_eq!(undecided, expected.undecided, "{}", episode.id);
+            let turns = |malformed: &[Malformed]| malformed.iter().map(|m| m.turn).collect::<Vec<_>>();
+            assert_eq!(turns(&found.malformed), turns(&expected.malformed), "{}", episode.id);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     diag::Span,
-    model::{Condition, Event, Evidence, Firing, Seq, Value},
+    model::{Condition, Event, EventKind, Evidence, Firing, Seq, Value},
 };
 
 /// How many characters of a value a message shows.
@@ -242,7 +242,8 @@ fn feed<'p>(eval: &mut Eval<'p, '_>, id: Id, fact: &'p Fact) -> Result<(), Why> 
         Tri::Unknown(why) => return Err(why),
         Tri::True => {}
     }
-    if fact.reads_json && eval.this.json().is_none() {
+    // Only a result has JSON that can fail to be read; for any other event the field is missing.
+    if fact.reads_json && eval.this.kind() == EventKind::Result && eval.this.json().is_none() {
         return Err(Why::new(WhyKind::NotJson, fact.value.at));
     }
     let key = eval.key(&fact.key)?;

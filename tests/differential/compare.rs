@@ -7,7 +7,7 @@ use probity::{
     ingest::{ErrorRule, Ingest},
     keywords::{Categories, CategorySpec, MatchMode},
     lang::{Limits, State, Surroundings, compile, parse, step, val::WhyKind},
-    model::{Event, PolicyId, json},
+    model::{Event, Num, PolicyId, json},
 };
 
 use super::reduce::Case;
@@ -46,7 +46,7 @@ pub fn run(case: &Case) -> Outcome {
         sources: Arc::new(sources.clone()),
         categories: Arc::clone(&categories),
         category_spans: Vec::new(),
-        clock: None,
+        clock: case.clock.map(Num::from),
     };
     let modules = [module];
     let mut compiled = None;
@@ -60,6 +60,7 @@ pub fn run(case: &Case) -> Outcome {
     };
     let [module] = modules;
     let mut naive = Program::new(sources, vec![module]);
+    naive.clock = around.clock;
     naive.mentions = Box::new(move |category, text| categories.mentions(text, categories.id(category).unwrap()));
     let events = events(case);
     let expected = naive.verdicts(events.clone());

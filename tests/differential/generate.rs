@@ -172,7 +172,7 @@ impl Generator<'_> {
             Is::Scalar => {
                 let field = ["a", "b"][self.random.index(2)];
                 let path = self.path(kind, field);
-                node(Sort::Key, "@ as string", vec![path])
+                node(Sort::Key, ["@ as string", "(@ default \"x\") as string"][self.random.index(2)], vec![path])
             }
             _ => self.key(&scope),
         });
@@ -211,7 +211,11 @@ impl Generator<'_> {
     fn fact_key(&mut self, kind: Kind) -> Node<Sort> {
         let field = if self.random.chance(80) { "a" } else { "b" };
         let path = self.path(kind, field);
-        if self.random.chance(40) { node(Sort::Key, "@ as string", vec![path]) } else { path }
+        match self.random.below(10) {
+            0..4 => node(Sort::Key, "@ as string", vec![path]),
+            4 => node(Sort::Key, "@ default 1", vec![path]),
+            _ => path,
+        }
     }
 
     /// Sources for `on` and `from`, and the kind of event that they have in common.

@@ -14,6 +14,8 @@ pub struct Case {
     pub items: Vec<Node<Sort>>,
     /// The messages, as JSON text.
     pub messages: Vec<String>,
+    /// The fixed clock, in seconds, if the pack has one.
+    pub clock: Option<i64>,
 }
 
 impl Case {

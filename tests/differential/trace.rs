@@ -4,7 +4,7 @@ use super::{generate::TOOLS, random::Random};
 
 /// The messages of a trace, each as JSON text.
 pub fn trace(random: &mut Random) -> Vec<String> {
-    let length = 4 + random.below(24);
+    let length = if random.chance(10) { 30 + random.below(50) } else { 4 + random.below(24) };
     let timed = random.chance(70);
     let mut now = 0i64;
     let mut open: Vec<&str> = Vec::new();

@@ -2,15 +2,17 @@
 
 #![allow(dead_code, reason = "each test binary uses the part that it needs")]
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use probity::{
-    ingest::Messages,
-    keywords::{Categories, CategorySpec, MatchMode, Step},
+    diag::{Diagnostics, Style},
+    engine::{Loaded, Pack, run_episode},
+    ingest::{Episode, Messages},
     model::{Hit, Num, Turn},
+    pack::PackSources,
 };
 
-use crate::naive::{Mentions, Program, Report};
+use crate::naive::{Program, Report};
 
 /// A hit as the expectations list it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +56,39 @@ impl Judge for Program {
     }
 }
 
+impl Judge for Arc<Pack> {
+    fn name(&self) -> &'static str {
+        "engine"
+    }
+
+    fn judge(&self, messages: &Messages) -> Summary {
+        let episode = Episode {
+            id: "episode".to_owned(),
+            messages: messages.clone(),
+            judge: Vec::new(),
+            judge_faults: Vec::new(),
+        };
+        let outcome = run_episode(self, &episode);
+        let malformed = outcome.malformed.iter().map(|m| m.turn);
+        let summary = Summary {
+            hits: outcome.hits.iter().map(listed).collect(),
+            signals: outcome.signals.iter().map(|s| (s.turn, s.firing.policy.to_string())).collect(),
+            open: outcome.undecided.iter().map(|u| u.turn).chain(malformed).collect(),
+        };
+        let sum = summary.hits.iter().try_fold(Num::ZERO, |sum, hit| sum.add(hit.reward));
+        assert_eq!(outcome.violation_reward, sum, "the reward of an episode is the sum of its hits'");
+        summary
+    }
+}
+
+/// The engine with a pack.
+///
+/// Panics on a pack with errors.
+pub fn engine(loaded: Loaded<Arc<Pack>>) -> Arc<Pack> {
+    let Loaded { result, diagnostics, sources } = loaded;
+    result.unwrap_or_else(|| panic!("{}", diagnostics.render(&sources, Style::Plain)))
+}
+
 fn summary(report: &Report) -> Summary {
     let malformed = report.malformed.iter().map(|m| m.turn);
     Summary {
@@ -68,39 +103,19 @@ pub fn listed(hit: &Hit) -> ListedHit {
     ListedHit { turn: hit.turn, policy: hit.firing.policy.to_string(), n: hit.n, reward: hit.reward }
 }
 
-/// Whether a text mentions a category of a `keywords.yaml`.
-pub fn keywords(file: &Path) -> Mentions {
-    let yaml: serde_yaml::Value = serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    let words = |category: &serde_yaml::Value, key: &str| -> Vec<String> {
-        let list = category.get(key).and_then(|list| list.as_sequence()).cloned().unwrap_or_default();
-        list.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
-    };
-    let spec = |(name, category): (&serde_yaml::Value, &serde_yaml::Value)| CategorySpec {
-        name: name.as_str().unwrap().to_owned(),
-        mode: if category["match"] == "word" { MatchMode::Word } else { MatchMode::Substring },
-        steps: Step::ALL
-            .into_iter()
-            .filter(|(_, word)| words(category, "normalize").contains(&(*word).to_owned()))
-            .map(|(step, _)| step)
-            .collect(),
-        terms: words(category, "terms"),
-        patterns: words(category, "patterns"),
-        except: words(category, "except"),
-    };
-    let specs: Vec<CategorySpec> = yaml["categories"].as_mapping().unwrap().iter().map(spec).collect();
-    let categories = Categories::compile(&specs).unwrap();
-    Box::new(move |category, text| categories.mentions(text, categories.id(category).unwrap()))
-}
-
-/// Name and text of the `.policy` files of a folder, in the order of their names.
-pub fn policy_files(folder: &Path) -> Vec<(String, String)> {
-    let mut paths: Vec<_> = fs::read_dir(folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "policy"))
-        .collect();
-    paths.sort();
-    paths.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect()
+/// The naive interpreter of a pack, from its files.
+///
+/// Panics on a pack with errors.
+pub fn interpreter((read, problems): (PackSources, Diagnostics)) -> Program {
+    let PackSources { sources, pack } = read;
+    assert!(!problems.has_errors(), "{}", problems.render(&sources, Style::Plain));
+    let mut program = Program::read(sources, &pack.policies);
+    program.clock = pack.clock;
+    program.error_prefix = pack.errors.prefix;
+    program.discounts = pack.reward.discount;
+    let categories = pack.keywords.compiled.expect("keywords without errors");
+    program.mentions = Box::new(move |category, text| categories.mentions(text, categories.id(category).unwrap()));
+    program
 }
 
 /// The lines of a JSONL file; an empty file is an error of whoever made it.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use probity::{
-    diag::{Sources, Style},
+    diag::{FileId, Sources, Style},
     lang::{
         ast::{
             DefItem, Expr, FactItem, ForgetItem, Item, Literal, Module, PolicyItem, Source, StatementKind, TableItem,
@@ -46,18 +46,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads `.policy` files, given as name and text.
+    /// Reads the `.policy` files among some sources.
     ///
     /// Panics on a file that does not parse: the files are the tests' own.
-    pub fn read(files: &[(String, String)]) -> Program {
-        let mut sources = Sources::new();
-        let mut modules = Vec::new();
-        for (name, text) in files {
-            let file = sources.add(name.clone(), text.clone());
-            let (module, problems) = parse(file, text);
+    pub fn read(sources: Sources, files: &[FileId]) -> Program {
+        let read = |file: &FileId| {
+            let (module, problems) = parse(*file, sources.text(*file));
             assert!(!problems.has_errors(), "{}", problems.render(&sources, Style::Plain));
-            modules.push(module);
-        }
+            module
+        };
+        let modules = files.iter().map(read).collect();
         Program::new(sources, modules)
     }
 
