@@ -122,7 +122,8 @@ class GateTest(unittest.TestCase):
 class StreamTest(unittest.TestCase):
     def test_recorded_episodes_get_the_expected_hits_over_a_stream(self):
         folder = ROOT / "tests/data/traces/fixture12"
-        expected = sum(len(json.loads(line)["hits"]) for line in (folder / "expected.jsonl").open(encoding="utf-8"))
+        lines = (folder / "expected.jsonl").read_text(encoding="utf-8").splitlines()
+        expected = sum(len(json.loads(line)["hits"]) for line in lines)
         with Server() as server:
             out = subprocess.run(
                 [sys.executable, str(HERE / "client.py"), "--target", server.target, "--pack", "traveldesk",
