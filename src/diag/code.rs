@@ -46,7 +46,7 @@ codes! {
     FileMissing = "P0004", "a file that every pack needs is not there";
     FileUnknown = "P0005", "a file in a pack folder that nothing reads";
     FileNotYetRead = "P0006", "a file of a feature that this version does not have";
-    LinkLeavesPack = "P0007", "a symbolic link leads out of the pack";
+    LinkLeavesPack = "P0007", "a symbolic link leads out of the rules";
     PackNameTwice = "P0008", "two packs have the same name";
     NoPack = "P0009", "a rules folder without a pack";
     FileMark = "P0010", "a file begins with a byte-order mark";

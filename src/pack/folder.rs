@@ -33,7 +33,7 @@ pub(super) struct Folder {
 pub(super) enum FileProblem {
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    #[error("is a symbolic link that leads out of the pack")]
+    #[error("is a symbolic link that leads out of the rules")]
     LeavesPack,
     #[error("is neither a file nor a folder")]
     Special,
@@ -59,7 +59,11 @@ impl Folder {
     pub(super) fn read(root: &Path, boundary: &Path) -> Folder {
         let mut folder = Folder::default();
         match boundary.canonicalize() {
-            Ok(boundary) => folder.enter(root, Path::new(""), &boundary, 0),
+            Ok(boundary) => match root.canonicalize() {
+                Ok(real) if real.starts_with(&boundary) => folder.enter(root, Path::new(""), &boundary, 0),
+                Ok(_) => folder.problems.push((PathBuf::new(), FileProblem::LeavesPack)),
+                Err(error) => folder.problems.push((PathBuf::new(), error.into())),
+            },
             Err(error) => folder.problems.push((PathBuf::new(), error.into())),
         }
         folder

@@ -351,6 +351,7 @@ fn links_are_followed_inside_the_pack_only() {
     std::os::unix::fs::symlink("../../secret.policy", pack.join("policies/a.policy")).unwrap();
     std::os::unix::fs::symlink("nowhere", pack.join("policies/b.policy")).unwrap();
     std::os::unix::fs::symlink("..", pack.join("policies/loop")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(pack.join("policies/c.policy")).unwrap();
     let (read, diags) = read_pack(&pack);
     assert_eq!(read.pack.name.value, "shop");
     assert!(read.pack.policies.is_empty());
@@ -373,15 +374,18 @@ fn all_packs_of_a_rules_folder_are_read_and_names_are_theirs_alone() {
     write("c/pack.yaml", "name: other\nversion: x\nformat: 1\n");
     write("README.md", "notes");
     write("stray.txt", "");
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), folder.path().join("d")).unwrap();
     let (read, diags) = read_rules(folder.path());
     let names: Vec<&str> = read.packs.iter().map(|p| p.name.value.as_str()).collect();
-    assert_eq!(names, ["shop", "shop", "other"]);
+    assert_eq!(names, ["shop", "shop", "other", "d"]);
     assert_eq!(
         told(&read.sources, &diags),
         [
             (Code::FileUnknown, String::new()),
             (Code::PackNameTwice, "shop".to_owned()),
-            (Code::WrongValue, "x".to_owned())
+            (Code::WrongValue, "x".to_owned()),
+            (Code::LinkLeavesPack, String::new()),
         ]
     );
     let (_, diags) = read_rules(&folder.path().join("a"));

@@ -33,16 +33,17 @@ const KINDS: [&str; 8] = ["user", "assistant", "call", "calls", "result", "syste
 
 /// Writes the items of a test out as a list of messages. `None` if one of them cannot be read.
 pub(super) fn expand(items: &[Node], diags: &mut Diagnostics) -> Option<Value> {
-    let mut writer = Writer { open: Vec::new(), used: written_ids(items) };
+    let mut writer = Writer { open: Vec::new(), taken: written_ids(items), given: 0 };
     // Every item is looked at, so that all mistakes are found.
     let messages: Vec<Option<Value>> = items.iter().map(|item| writer.message(item, diags)).collect();
     messages.into_iter().collect::<Option<Vec<Value>>>().map(Value::list)
 }
 
-/// The calls that have no result yet, and the ids that are taken.
+/// The calls that have no result yet, the ids that the author gave, and how many were given here.
 struct Writer {
     open: Vec<String>,
-    used: BTreeSet<String>,
+    taken: BTreeSet<String>,
+    given: usize,
 }
 
 /// Ids that the author gives to calls in the short form.
@@ -213,11 +214,13 @@ impl Writer {
     }
 
     fn fresh_id(&mut self) -> String {
-        // As many numbers as ids are taken, and one more, hold a free one.
-        let free = (1..=self.used.len() + 1).map(|n| format!("call_{n}")).find(|id| !self.used.contains(id));
-        let id = free.unwrap_or_default();
-        self.used.insert(id.clone());
-        id
+        loop {
+            self.given += 1;
+            let id = format!("call_{}", self.given);
+            if !self.taken.contains(&id) {
+                return id;
+            }
+        }
     }
 }
 

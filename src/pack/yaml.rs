@@ -5,7 +5,7 @@
 //! one of them. What a pack has no use for (anchors, aliases, tags, merge keys, several documents) is
 //! refused as well, so a small file cannot unfold into a large one.
 
-use std::{fmt, ops::Range};
+use std::{collections::HashMap, fmt, ops::Range};
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde::de::{Deserialize, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, Visitor};
@@ -113,7 +113,7 @@ impl<'t> Places<'t> {
 /// A list or mapping that is not closed yet.
 enum Open {
     List { start: Span, items: Vec<Node> },
-    Map { start: Span, entries: Vec<Entry>, key: Option<Node> },
+    Map { start: Span, entries: Vec<Entry>, seen: HashMap<String, Span>, key: Option<Node> },
 }
 
 /// Builds the tree from the parser's events.
@@ -183,7 +183,7 @@ impl Builder<'_, '_> {
             }
             Event::MappingStart(anchor, tag) => {
                 self.decorations(at, anchor, tag.is_some());
-                self.open(Open::Map { start: span, entries: Vec::new(), key: None })?;
+                self.open(Open::Map { start: span, entries: Vec::new(), seen: HashMap::new(), key: None })?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             _ => {}
@@ -222,11 +222,11 @@ impl Builder<'_, '_> {
         match self.open.last_mut() {
             None => self.root = self.root.take().or(Some(node)),
             Some(Open::List { items, .. }) => items.push(node),
-            Some(Open::Map { entries, key, .. }) => match key.take() {
+            Some(Open::Map { entries, seen, key, .. }) => match key.take() {
                 None => *key = Some(node),
                 Some(written) => {
                     let (key, problem) = read_key(&written);
-                    let repeated = entries.iter().find(|e| e.key == key).map(|e| e.key_span);
+                    let repeated = seen.get(&key).copied();
                     // A value that is not written is shown at its key.
                     let unwritten = node.kind == Kind::Null && node.span.start == node.span.end;
                     let span = if unwritten { written.span } else { node.span };
@@ -238,6 +238,7 @@ impl Builder<'_, '_> {
                             Some(twice.label("again here").secondary(first, "first here").help("keep one of them"))
                         }
                         (None, None) => {
+                            seen.insert(key.clone(), written.span);
                             entries.push(Entry { key, key_span: written.span, value: Node { span, ..node } });
                             None
                         }
@@ -249,10 +250,11 @@ impl Builder<'_, '_> {
     }
 
     fn decorations(&mut self, at: saphyr_parser::Span, anchor: usize, tag: bool) {
-        let span = self.places.first_word(at);
         if anchor != 0 {
+            let span = self.places.first_word(at);
             self.refuse(span, "an anchor", "write the value out where it is needed");
         } else if tag {
+            let span = self.places.first_word(at);
             self.refuse(span, "a tag", "leave it out; text that looks like a number goes in quotes");
         }
     }
