@@ -5,23 +5,23 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+mod walk;
+
+pub(super) use walk::CANDIDATES;
+
 use super::{
-    ast::{BinaryOp, FoldOp, Quantity},
+    ast::BinaryOp,
     builtin::Arg,
-    fact::{self, FactState},
-    ops,
-    program::{EventField, Id, Node, NodeArg, NodeKind, Over, Program, Scope, Walk},
+    fact, ops,
+    program::{EventField, Id, Node, NodeArg, NodeKind, Program, Scope},
     state::State,
-    tally::{Item, Payload, answer_items},
+    tally::Payload,
     val::{Datum, Tri, Val, Why, WhyKind},
 };
 use crate::{
     diag::Span,
     model::{Args, Event, EventBody, Num, Seq, Value},
 };
-
-/// How many candidates a quantifier over a fact looks at.
-pub(super) const CANDIDATES: usize = 256;
 
 /// An evaluation for one event.
 pub(super) struct Eval<'p, 's> {
@@ -38,14 +38,6 @@ pub(super) struct Eval<'p, 's> {
     limit: u64,
     /// The events that what is evaluated rests on, if they are wanted.
     pub(super) record: Option<BTreeSet<Seq>>,
-}
-
-/// One element of what a quantifier walks over.
-struct Candidate {
-    key: Val,
-    value: Val,
-    /// The event that wrote it, for entries of a fact.
-    seq: Option<Seq>,
 }
 
 impl<'p, 's> Eval<'p, 's> {
@@ -358,176 +350,6 @@ impl<'p, 's> Eval<'p, 's> {
             (None, Some(why)) => Tri::Unknown(why),
         }
     }
-
-    // ---- walking ----
-
-    /// The elements of a collection, and why there may be one more.
-    fn candidates(&mut self, walk: &'p Walk, at: Span) -> Result<(Vec<Candidate>, Option<Why>), Why> {
-        let found = match &walk.over {
-            Over::Value(node) => {
-                let collection = self.eval(node);
-                elements(&collection, walk.key.is_some(), node.at)?
-            }
-            Over::Fact { fact, index } => {
-                let wanted = match index {
-                    Some((index, node)) => {
-                        // Only what the filter reads for an entry is evidence.
-                        let record = self.record.take();
-                        let val = self.eval(node);
-                        self.record = record;
-                        val.as_key(node.at).ok().map(|v| (*index, v.clone()))
-                    }
-                    None => None,
-                };
-                if self.state.incomplete {
-                    return Err(Why::new(WhyKind::Budget, at));
-                }
-                let mut more = self.doubt(*fact, at);
-                let empty = FactState::default();
-                let held = self.state.facts.get(fact).unwrap_or(&empty);
-                let entries = match wanted {
-                    Some((index, value)) => held.indexed(index, &value),
-                    None => held.entries().take(CANDIDATES + 1).collect(),
-                };
-                if entries.len() > CANDIDATES {
-                    more = Some(Why::new(WhyKind::Budget, at));
-                }
-                let candidates = entries
-                    .into_iter()
-                    .take(CANDIDATES)
-                    .map(|entry| Candidate {
-                        key: entry.key_val(),
-                        value: fact::seen_value(&entry.value, self.doubt(*fact, at)),
-                        seq: Some(entry.seq),
-                    })
-                    .collect();
-                (candidates, more)
-            }
-        };
-        self.steps += found.0.len() as u64;
-        Ok(found)
-    }
-
-    fn bind(&mut self, walk: &Walk, key: Val, value: Val) {
-        if let Some(slot) = walk.key {
-            self.set_slot(slot, key);
-        }
-        self.set_slot(walk.value, value);
-    }
-
-    /// Evaluates with the events that it rests on kept apart.
-    fn apart<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, BTreeSet<Seq>) {
-        let outer = self.record.take();
-        if outer.is_some() {
-            self.record = Some(BTreeSet::new());
-        }
-        let result = f(self);
-        let inner = self.record.take().unwrap_or_default();
-        self.record = outer;
-        (result, inner)
-    }
-
-    fn include(&mut self, seqs: BTreeSet<Seq>, more: Option<Seq>) {
-        if let Some(record) = &mut self.record {
-            record.extend(seqs);
-            record.extend(more);
-        }
-    }
-
-    fn filter(&mut self, walk: &'p Walk) -> Tri {
-        walk.filter.as_deref().map_or(Tri::True, |filter| self.tri(filter))
-    }
-
-    fn quantifier(&mut self, quantity: Quantity, walk: &'p Walk, body: &'p Node, at: Span) -> Tri {
-        let (candidates, more) = match self.candidates(walk, at) {
-            Ok(found) => found,
-            Err(why) => return Tri::Unknown(why),
-        };
-        // `all` is "none for which it does not hold"; `none` is "not any".
-        let mut any = Tri::False;
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
-            self.bind(walk, candidate.key, candidate.value);
-            let recording = self.record.is_some();
-            let (found, seqs) = self.apart(|e| {
-                let passes = e.filter(walk);
-                if passes == Tri::False && !recording {
-                    return Tri::False;
-                }
-                let holds = e.tri(body);
-                passes.and(if quantity == Quantity::All { holds.negate() } else { holds })
-            });
-            if found == Tri::True {
-                // The deciding candidate is the first one; nothing after it matters.
-                self.include(seqs, candidate.seq);
-                any = Tri::True;
-                break;
-            }
-            any = any.or(found);
-        }
-        if quantity == Quantity::Any { any } else { any.negate() }
-    }
-
-    fn comprehension(&mut self, list: bool, element: &'p Node, walk: &'p Walk, at: Span) -> Val {
-        let (candidates, more) = match self.candidates(walk, at) {
-            Ok(found) => found,
-            Err(why) => return Val::Unknown(why),
-        };
-        let mut items = Vec::new();
-        let mut doubt = None;
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
-            self.bind(walk, candidate.key, candidate.value);
-            let ((passes, item), seqs) = self.apart(|e| match e.filter(walk) {
-                Tri::True => (Tri::True, e.eval(element)),
-                other => (other, Val::Absent),
-            });
-            match passes {
-                Tri::True => {
-                    self.include(seqs, candidate.seq);
-                    items.push(item);
-                }
-                Tri::False => {}
-                Tri::Unknown(why) => doubt = doubt.or(Some(why)),
-            }
-        }
-        match doubt {
-            Some(why) => Val::Unknown(why),
-            None if list => ops::list(items),
-            None => ops::set(items, at),
-        }
-    }
-
-    fn fold(&mut self, op: FoldOp, element: Option<&'p Node>, walk: &'p Walk, at: Span) -> Val {
-        let (candidates, more) = match self.candidates(walk, at) {
-            Ok(found) => found,
-            Err(why) => return Val::Unknown(why),
-        };
-        let mut items = Vec::new();
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
-            self.bind(walk, candidate.key, candidate.value);
-            let ((passes, val), seqs) = self.apart(|e| match (e.filter(walk), element) {
-                (Tri::False, _) => (Tri::False, Val::Absent),
-                (passes, Some(element)) => (passes, e.eval(element)),
-                (passes, None) => (passes, Val::Absent),
-            });
-            if passes == Tri::False {
-                continue;
-            }
-            if passes == Tri::True {
-                self.include(seqs, candidate.seq);
-            }
-            items.push(Item {
-                seq: 0,
-                turn: 0,
-                time: None,
-                certain: passes == Tri::True,
-                payload: payload(op.history(), val, None, at),
-            });
-        }
-        answer_items(op.history(), &items, at).val
-    }
 }
 
 /// What an event, or an element, contributes to an aggregate.
@@ -545,24 +367,6 @@ pub(super) fn payload(op: super::ast::HistoryOp, val: Val, event: Option<&Arc<Ev
             other => Val::Unknown(other.why(at, "number")),
         }),
         _ => Payload::Presence,
-    }
-}
-
-/// The elements of a value, with keys if two names are bound.
-fn elements(collection: &Val, pairs: bool, at: Span) -> Result<(Vec<Candidate>, Option<Why>), Why> {
-    let plain = |value: Val| Candidate { key: Val::Absent, value, seq: None };
-    match collection {
-        Val::Known(Datum::Json(Value::Object(o))) if pairs => {
-            let entries = o.iter().map(|(k, v)| Candidate {
-                key: Val::json(Value::String(k.clone())),
-                value: Val::json(v.clone()),
-                seq: None,
-            });
-            Ok((entries.collect(), None))
-        }
-        other if pairs => Err(other.why(at, "object")),
-        Val::Known(Datum::Set(items, open)) => Ok((items.iter().map(|v| plain(Val::json(v.clone()))).collect(), *open)),
-        other => Ok((ops::as_elements(other, at)?.into_iter().map(plain).collect(), None)),
     }
 }
 
