@@ -96,8 +96,8 @@ pub enum Origin {
 pub enum Expected {
     /// An address and port.
     Address,
-    /// A whole number of at least this.
-    AtLeast(u64),
+    /// A whole number within these ends.
+    Between(u64, u64),
     /// A time span.
     Duration,
     /// A number of bytes.
@@ -112,7 +112,7 @@ impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Expected::Address => f.write_str("an address and port such as 127.0.0.1:50051"),
-            Expected::AtLeast(n) => write!(f, "a whole number of at least {n}"),
+            Expected::Between(least, most) => write!(f, "a whole number from {least} to {most}"),
             Expected::Duration => f.write_str("a time span such as 10s, 250ms or 30m"),
             Expected::Bytes => f.write_str("a number of bytes such as 65536, 64KiB or 4MiB"),
             Expected::OneOf(words) => write!(f, "one of {}", words.join(", ")),
@@ -229,7 +229,7 @@ pub const SETTINGS: &[Setting] = &[
         t, 1
     )),
     setting!("max-sessions", "100000", "Open sessions", max_sessions, |t| at_least(t, 1)),
-    setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, span),
+    setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, some_span),
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
@@ -422,13 +422,21 @@ fn truth(text: &str) -> Result<bool, Expected> {
     text.parse().map_err(|_| Expected::OneOf(&["true", "false"]))
 }
 
+/// No count of a server needs to be larger, and what holds them cannot be without limit.
+const MOST: usize = 1 << 28;
+
 fn at_least(text: &str, least: usize) -> Result<usize, Expected> {
-    text.parse().ok().filter(|n| *n >= least).ok_or(Expected::AtLeast(least as u64))
+    text.parse().ok().filter(|n| (least..=MOST).contains(n)).ok_or(Expected::Between(least as u64, MOST as u64))
 }
 
 fn span(text: &str) -> Result<Duration, Expected> {
     let span: jiff::SignedDuration = text.parse().map_err(|_| Expected::Duration)?;
     Duration::try_from(span).map_err(|_| Expected::Duration)
+}
+
+/// A time span that is not empty.
+fn some_span(text: &str) -> Result<Duration, Expected> {
+    span(text).ok().filter(|span| !span.is_zero()).ok_or(Expected::Duration)
 }
 
 fn bytes(text: &str) -> Result<u64, Expected> {
@@ -534,7 +542,7 @@ mod tests {
         );
         assert_eq!(
             say(&[], &[("PROBITY_MAX_ITEMS", "0")], ""),
-            "`0` for PROBITY_MAX_ITEMS is not a whole number of at least 1"
+            "`0` for PROBITY_MAX_ITEMS is not a whole number from 1 to 268435456"
         );
         assert_eq!(
             say(&[], &[], "session-ttl = \"soon\""),

@@ -1,4 +1,9 @@
-//! Probity.
+//! Probity: a policy engine for LLM agents.
+//!
+//! Rules written in packs are compiled ([`engine::load_rules`]) and judge an agent's messages, tool calls
+//! and results as they come ([`engine::Session`]), or a finished episode ([`engine::run_episode`]). The
+//! rooms and who may import whom stand in `ARCHITECTURE.md`.
+
 pub mod audit;
 pub mod cli;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Who may import whom. The table stands in ARCHITECTURE.md; this keeps it true.
+//! Who may import whom: the layers and doors of ARCHITECTURE.md, held against the code.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
@@ -119,7 +119,6 @@ fn rooms_import_only_what_is_below_them() {
         for import in imports(&text) {
             let Some(theirs) = level.get(import.as_str()) else { continue };
             let allowed = import == room || theirs < own || (theirs == own && room == "cli" && import == "grpc");
-            // Settings and logs are read by whoever assembles; they know nothing of the rooms.
             if !allowed {
                 faults.push(format!("{}: `{room}` imports `{import}`", path.display()));
             }

@@ -30,6 +30,7 @@ use probity::{
     pack::read_pack_files,
 };
 
+const OWN: &str = "tests/data/semantics";
 const POLICIES: &str = "tests/data/semantics/policies";
 
 const PACK: &str = "name: cases\nversion: 1.0.0\nformat: 1\nerrors: { prefix: Error }\n";
@@ -78,13 +79,14 @@ fn text<'v>(row: &'v Value, key: &str) -> &'v str {
 
 /// Runs every trace of every row and lists what differs.
 fn compare(ready: Ready) {
-    let folder = data_folder("PROBITY_SEMANTICS", "tests/data/semantics");
-    let (mut rows, mut traces, mut wrong) = (0, 0, Vec::new());
+    let folder = data_folder("PROBITY_SEMANTICS", OWN);
+    let (mut rows, mut traces, mut wrong, mut skipped) = (0, 0, Vec::new(), BTreeSet::new());
     for line in lines(&folder.join("cases.jsonl")) {
         let row = json::parse(line.as_bytes()).unwrap();
         let id = text(&row, "id");
         if !policy_of(id).exists() {
             println!("skipped {id}");
+            skipped.insert(id.to_owned());
             continue;
         }
         rows += 1;
@@ -108,7 +110,10 @@ fn compare(ready: Ready) {
         }
     }
     println!("cases.jsonl: {rows} rows, {traces} traces compared");
-    assert!(rows > 0, "no row was compared");
+    if folder == Path::new(OWN) {
+        let waiting = ["T07", "T15", "T36", "T39", "T58"].map(str::to_owned);
+        assert_eq!(skipped, BTreeSet::from(waiting), "only these wait for parts of the language still to come");
+    }
     assert!(wrong.is_empty(), "{} of {traces} traces differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

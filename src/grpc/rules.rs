@@ -63,7 +63,12 @@ impl Rules for RulesApi {
         request: Request<wire::GetStatusRequest>,
     ) -> Result<Response<wire::GetStatusResponse>, Status> {
         let _admitted = self.admission.admit(&request)?;
-        let now = self.service.status().map_err(|e| Status::from(crate::service::QueryError::Store(e)))?;
+        // The store may be in the middle of a commit: it is asked off the serving threads.
+        let service = self.service.clone();
+        let now = tokio::task::spawn_blocking(move || service.status())
+            .await
+            .map_err(|_| Status::from(crate::service::QueryError::Broke))?
+            .map_err(|e| Status::from(crate::service::QueryError::Store(e)))?;
         let generation = |(generation, sessions): (&u64, &u64)| wire::GenerationSessions {
             generation: *generation,
             session_count: *sessions,

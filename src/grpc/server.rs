@@ -150,9 +150,9 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         .add_service(AuditServer::new(records).max_decoding_message_size(most));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let close = closing.clone().cancelled_owned();
-    let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
-
+    // Recorded before the first call can be judged under these rules.
     service.activate().await?;
+    let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
     say(&health, ServingStatus::Serving).await;
     tracing::info!(%address, packs = service.served().pack_refs().len(), "serving");
 
