@@ -3,7 +3,11 @@
 //! Text is changed, not trees: a change that does not load is no mutant, so nothing here needs to know the
 //! grammar.
 
-use std::{collections::BTreeMap, ops::Range, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// The files of a pack by their path in it.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -79,7 +83,7 @@ pub fn of(files: &Files) -> Vec<Mutant> {
     files.iter().flat_map(|(path, bytes)| of_file(path, std::str::from_utf8(bytes).unwrap())).collect()
 }
 
-fn of_file(path: &PathBuf, text: &str) -> Vec<Mutant> {
+fn of_file(path: &Path, text: &str) -> Vec<Mutant> {
     let is_rule = path.extension().is_some_and(|e| e == "policy");
     let is_yaml = ["pack.yaml", "keywords.yaml"].iter().any(|name| path.as_os_str() == *name);
     let mut mutants = Vec::new();
@@ -103,7 +107,7 @@ fn of_file(path: &PathBuf, text: &str) -> Vec<Mutant> {
                 policy: policy.clone(),
                 after: if after.is_empty() { format!("without {before}") } else { after.trim().to_owned() },
                 before,
-                path: path.clone(),
+                path: path.to_owned(),
                 text: format!("{}{after}{}", &text[..at], &text[at + line.len()..]),
             });
         }
