@@ -10,7 +10,9 @@
     reason = "tests"
 )]
 
+mod judges;
 mod mutants;
+mod naive;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,11 +21,14 @@ use std::{
     thread,
 };
 
+use judges::interpreter;
 use mutants::{Files, Mutant};
 use probity::{
     diag::Style,
-    engine::{RuleSet, TestReport, load_pack_files, load_rules, run_tests},
-    model::Effect,
+    engine::{RuleSet, TestReport, load_pack_files, load_rules, run_episode, run_tests},
+    ingest::{Episode, Messages},
+    model::{Effect, Malformed, Turn},
+    pack::read_pack,
 };
 
 fn rules() -> RuleSet {
@@ -56,6 +61,27 @@ fn every_pack_passes_its_tests_and_they_fire_every_policy() {
         assert!(faults.is_empty(), "{}: {} faults\n{}", pack.name(), faults.len(), faults.join("\n"));
         assert!(report.passed());
         assert!(report.never_fired.is_empty(), "{}: never fired: {:?}", pack.name(), report.never_fired);
+    }
+}
+
+/// What a test names is one policy's business; what all the others say of its messages is compared here.
+#[test]
+fn the_engine_and_the_naive_interpreter_agree_on_every_test() {
+    let rules = rules();
+    for pack in rules.iter() {
+        let naive = interpreter(read_pack(&Path::new("rules").join(&**pack.name())));
+        for test in pack.tests() {
+            let name = &test.name.value;
+            let messages = Messages::List(test.messages.as_list().unwrap().to_vec().into());
+            let episode = Episode { id: name.clone(), messages, judge: Vec::new(), judge_faults: Vec::new() };
+            let (expected, found) = (naive.report(&episode.messages), run_episode(pack, &episode));
+            assert_eq!(found.hits, expected.hits, "{name}");
+            assert_eq!(found.signals, expected.signals, "{name}");
+            let undecided: Vec<_> = found.undecided.iter().map(|u| (u.turn, u.policy.clone())).collect();
+            assert_eq!(undecided, expected.undecided, "{name}");
+            let turns = |malformed: &[Malformed]| malformed.iter().map(|m| m.turn).collect::<BTreeSet<Turn>>();
+            assert_eq!(turns(&found.malformed), turns(&expected.malformed), "{name}");
+        }
     }
 }
 
