@@ -530,3 +530,69 @@ fn a_policy_is_explained_on_a_trace() {
     assert_eq!(probity(&["explain", &desk, "P1", "--trace", trace, "--episode", "z"]).code, 2);
     assert_eq!(probity(&["explain", &desk, "P1", "--trace", "/missing"]).code, 2);
 }
+
+// ---- demo ----
+
+#[test]
+fn the_demo_judges_as_replay_does_and_leaves_nothing_behind() {
+    let scratch = tempfile::tempdir().unwrap();
+    let demo = |args: &[&str]| {
+        let ended = Command::new(env!("CARGO_BIN_EXE_probity"))
+            .args(args)
+            .env("TMPDIR", scratch.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let shown = String::from_utf8(ended.stdout).unwrap();
+        assert_eq!((ended.status.code(), String::from_utf8(ended.stderr).unwrap().as_str()), (Some(0), ""));
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        shown
+    };
+    let told: Value = serde_json::from_str(&demo(&["demo", "--format", "json"])).unwrap();
+    let files = ["examples/traces/airline.jsonl", "examples/traces/made-up.jsonl"];
+    let replayed = probity(&["replay", "--pack", "airline", "--format", "jsonl", files[0], files[1]]).lines();
+    let conversations = told["conversations"].as_array().unwrap();
+    assert_eq!(conversations.len(), replayed.len());
+    let brief = |hits: &Value| -> BTreeSet<(u64, String, u64)> {
+        let hits = hits.as_array().unwrap().iter();
+        let brief = |h: &Value| {
+            (h["turn"].as_u64().unwrap(), h["policy"].as_str().unwrap().to_owned(), h["n"].as_u64().unwrap())
+        };
+        hits.map(brief).collect()
+    };
+    for (gated, replayed) in conversations.iter().zip(&replayed) {
+        assert_eq!(gated["episode_id"], replayed["episode_id"]);
+        assert_eq!(brief(&gated["hits"]), brief(&replayed["hits"]));
+        assert_eq!(gated["violation_reward"].as_f64(), replayed["violation_reward"].as_f64());
+    }
+    assert_eq!(told["pack_digest"], replayed[0]["pack_digest"]);
+    // A call whose policies cannot be decided waits for a human.
+    let answers: Vec<&str> = conversations
+        .iter()
+        .flat_map(|c| c["calls"].as_array().unwrap())
+        .map(|call| call["answer"].as_str().unwrap())
+        .collect();
+    for answer in ["ALLOW", "REVIEW", "DENY"] {
+        assert!(answers.contains(&answer), "{answer}");
+    }
+    // One record for each answer, and the service's own figures say the same.
+    assert_eq!(told["records"]["judged"], told["latency_micros"]["answers"]);
+    let hits: usize = replayed.iter().map(|e| e["hits"].as_array().unwrap().len()).sum();
+    assert_eq!(told["metrics"]["raw_hits"], hits);
+    assert!(told["metrics"]["covered_policies"].as_u64().unwrap() >= 5);
+
+    let text = demo(&["demo"]);
+    for words in ["REVIEW  A09", "DENY    A12", "What to try next", "read back over the Audit service"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains('\u{1b}') && !text.contains(" -0\n"), "{text}");
+}
+
+#[test]
+fn the_demo_on_broken_rules_says_what_is_wrong() {
+    let ran = probity(&["demo", "--rules", Rules::broken().path()]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("pack.yaml:4:1"), "{}", ran.err);
+    // Rules without the pack of the conversations.
+    assert_eq!(probity(&["demo", "--rules", Rules::desk().path()]).code, 2);
+}

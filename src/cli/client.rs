@@ -50,7 +50,8 @@ pub fn run(args: Args) -> Outcome {
     })
 }
 
-async fn connect(server: &str) -> Result<Channel, Failure> {
+/// Connects to a server.
+pub(super) async fn connect(server: &str) -> Result<Channel, Failure> {
     let uri = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|e| Failure::bad_input(format!("`{server}` is no address: {e}")))?
@@ -68,7 +69,7 @@ fn root_cause(e: &dyn std::error::Error) -> String {
 }
 
 /// A refused call as a failure of the command.
-fn refused(status: Status) -> Failure {
+pub(super) fn refused(status: Status) -> Failure {
     let details = status.get_error_details();
     let mut message = format!("{:?}: {}", status.code(), status.message());
     let fields = details.bad_request().map(|b| b.field_violations.as_slice()).unwrap_or_default();

@@ -4,6 +4,7 @@
 mod check;
 mod client;
 mod config;
+mod demo;
 mod explain;
 mod output;
 mod packs;
@@ -73,6 +74,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Watch recorded agents being judged: the real service, in this process
+    Demo(demo::Args),
     /// Find everything that is wrong with rule packs
     Check(check::Args),
     /// Run the packs' own tests
@@ -92,6 +95,7 @@ enum Command {
 /// Runs the command of the process's arguments.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::Test(args) => test::run(args),
         Command::Replay(args) => replay::run(args),

@@ -77,7 +77,8 @@ fn reload(service: &Arc<Service>) {
     tokio::spawn(async move { service.reload().await.is_ok() });
 }
 
-fn failure(e: StartError) -> Failure {
+/// Why the server does not start, as a failure of the command.
+pub(super) fn failure(e: StartError) -> Failure {
     match e {
         StartError::Rules(LoadError::Refused(load)) => {
             Failure::bad_input(format!("the rules cannot be served\n{}", load.rendered.trim_end()))

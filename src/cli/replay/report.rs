@@ -125,7 +125,7 @@ fn shown(n: Num) -> f64 {
 }
 
 fn sum(outcome: &EpisodeOutcome) -> f64 {
-    let approximate = || rounded(outcome.hits.iter().map(|h| h.reward.to_f64()).sum());
+    let approximate = || rounded(outcome.hits.iter().fold(0.0, |sum, h| sum + h.reward.to_f64()));
     outcome.violation_reward.map_or_else(approximate, shown)
 }
 
