@@ -123,6 +123,10 @@ impl Generator<'_> {
             fixed("const while_ago = 10s\n"),
             fixed("def near(p, q) = p.args.a == q or p.args.n == 1\n"),
             fixed("def same(p, q) = p == q\n"),
+            fixed("def recent(p) = once(call pay where it.args.a == p within 3 turns)\n"),
+            fixed("def spent(p) = sum(it.args.n over call where it.args.a == p since call put)\n"),
+            // A name that callers bind as well.
+            fixed("def has(list, p) = any e1 in list: e1 == p\n"),
         ];
         for i in 0..self.random.below(4) {
             items.push(self.fact(i));

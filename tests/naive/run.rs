@@ -189,10 +189,16 @@ impl<'p> Naive<'p> {
                 .iter()
                 .map(|part| match part {
                     TemplatePart::Text(text) => text.to_string(),
-                    TemplatePart::Hole(e) => self.eval(e, place).to_string(),
+                    TemplatePart::Hole(e) => shown(&self.eval(e, place).to_string()),
                 })
                 .collect::<String>()
         });
         Firing { policy: Arc::clone(&policy.id.text), message: text.unwrap_or_default(), evidence }
     }
+}
+
+/// A value as a message shows it: its first 200 characters.
+fn shown(value: &str) -> String {
+    let start: String = value.chars().take(200).collect();
+    if start.len() < value.len() { start + "…" } else { start }
 }

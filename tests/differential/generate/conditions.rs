@@ -8,7 +8,7 @@ impl Generator<'_> {
 
     pub(super) fn boolean(&mut self, scope: &Scope) -> Node<Sort> {
         let scope = &deeper(scope);
-        match self.random.below(36) {
+        match self.random.below(39) {
             0..3 if scope.depth > 0 => {
                 let op = ["and", "or"][self.random.index(2)];
                 let parts = vec![self.boolean(scope), self.boolean(scope)];
@@ -90,6 +90,19 @@ impl Generator<'_> {
             29 if scope.history && scope.depth > 0 => {
                 let (pattern, _) = self.pattern(scope, false);
                 node(Sort::Bool, "(last(@).time >= now - while_ago)", vec![pattern])
+            }
+            33 if scope.history => {
+                let key = self.key(scope);
+                node(Sort::Bool, "recent(@)", vec![key])
+            }
+            34 if scope.history => {
+                let key = self.key(scope);
+                let op = self.order();
+                node(Sort::Bool, &format!("spent(@) {op} 1"), vec![key])
+            }
+            35 if scope.depth > 0 => {
+                let parts = vec![self.list(scope), self.key(scope)];
+                node(Sort::Bool, "has(@, @)", parts)
             }
             31 => match self.fact_read(scope) {
                 Some((read, Is::Object)) => {
