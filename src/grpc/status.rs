@@ -79,11 +79,13 @@ pub fn broke(message: &str) -> Status {
 
 impl From<AuditError> for Status {
     fn from(e: AuditError) -> Status {
-        match e {
+        match &e {
             AuditError::Store(words) => {
                 with(Code::Unavailable, format!("nothing can be recorded: {words}"), reason("AUDIT_STORE_FAILED", &[]))
             }
-            AuditError::Stopped => stopping(),
+            AuditError::Stopped => {
+                with(Code::Unavailable, format!("nothing can be recorded: {e}"), reason("AUDIT_STOPPED", &[]))
+            }
         }
     }
 }

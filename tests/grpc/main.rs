@@ -11,3 +11,4 @@ mod observe;
 mod rules;
 mod stream;
 mod support;
+mod traces;
