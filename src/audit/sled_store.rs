@@ -13,7 +13,10 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -32,8 +35,10 @@ const FORMAT: u32 = 1;
 pub struct SledStore {
     db: sled::Db,
     file: File,
-    /// The number of the last record; also makes appends one at a time.
-    last: Mutex<RecordNumber>,
+    /// The number of the last record; readers need not wait for a commit to know it.
+    last: AtomicU64,
+    /// Held while a batch is appended.
+    appending: Mutex<()>,
 }
 
 impl SledStore {
@@ -68,7 +73,7 @@ impl SledStore {
                 block.first + block.count - 1
             }
         };
-        Ok(SledStore { db, file, last: Mutex::new(last) })
+        Ok(SledStore { db, file, last: AtomicU64::new(last), appending: Mutex::default() })
     }
 
     /// The store's size on disk in bytes.
@@ -79,8 +84,8 @@ impl SledStore {
 
 impl Store for SledStore {
     fn append(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let new_last = check_order(*last, &batch.blocks)?;
+        let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = check_order(self.last()?, &batch.blocks)?;
         let mut writes = sled::Batch::default();
         for block in &batch.blocks {
             writes.insert(&block_key(block.first), block.bytes.as_slice());
@@ -103,14 +108,14 @@ impl Store for SledStore {
         }
         self.db.apply_batch(writes).map_err(failed)?;
         // Written, whatever the flush says: numbers are never given twice.
-        *last = new_last;
+        self.last.store(last, Ordering::SeqCst);
         self.db.flush().map_err(failed)?;
         self.file.sync_data()?;
         Ok(())
     }
 
     fn last(&self) -> Result<RecordNumber, StoreError> {
-        Ok(*self.last.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(self.last.load(Ordering::SeqCst))
     }
 
     fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError> {
