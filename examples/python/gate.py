@@ -31,11 +31,13 @@ class Gate:
         except grpc.RpcError as error:
             return [(False, f"not decided: {error.code().name}")] * len(calls)
         self.unsent = []
+        # An entry that is no usable call has no answer, and the places of the others shift: nothing runs.
+        if result.malformed or [c.call_id for c in result.calls] != [c.get("id") or "" for c in calls]:
+            reasons = "; ".join(entry.reason for entry in result.malformed)
+            return [(False, f"not every call could be read {reasons}".strip())] * len(calls)
         effects = [NAMES.get(call.effect, "REVIEW") for call in result.calls]
         reasons = "; ".join([f"{hit.policy}: {hit.message}" for hit in result.hits]
                             + [f"{open_.policy}: {open_.reason}" for open_ in result.undecided])
-        if len(effects) != len(calls):  # an entry that is no usable call has no answer: it does not run
-            return [(False, "not every call could be read")] * len(calls)
         return [(effect == "ALLOW", f"{effect} {reasons}".strip()) for effect in effects]
 
 

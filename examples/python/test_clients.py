@@ -116,7 +116,20 @@ class GateTest(unittest.TestCase):
             gate.observe({"role": "user", "content": "yes"})
             answer = gate.observe(assistant(broken))
         self.assertFalse(answer[0][0])
-        self.assertIn("REVIEW", answer[0][1])
+        self.assertIn("arguments", answer[0][1])
+
+    def test_entries_that_cannot_be_read_shift_no_answer(self):
+        denied = call("c", "book_trip", destination="northreach", party_size=20)
+        hidden = {"id": "a", "type": "function", "function": {"name": None, "arguments": "{}"}}
+        message = assistant(hidden, call("b", "search"), denied)
+        message["function_call"] = {"name": "search", "arguments": "{}"}
+        with Server() as server:
+            gate = Gate(server.channel, "s5", "traveldesk")
+            gate.observe({"role": "user", "content": "yes please, go ahead"})
+            self.assertFalse(any(allowed for allowed, _ in gate.observe(message)))
+            foreign = {"role": "assistant", "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "book_trip"}}],
+                       "content": [{"type": "tool_use", "id": "2", "name": "search", "input": {}}]}
+            self.assertFalse(any(allowed for allowed, _ in gate.observe(foreign)))
 
 
 class StreamTest(unittest.TestCase):

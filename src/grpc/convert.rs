@@ -93,6 +93,15 @@ pub fn ask(request: wire::ObserveRequest, prints: &Prints, max_items: usize) -> 
     faults.or(Ask { session: session_id, pack, mode, items: read })
 }
 
+/// Calls and content blocks that one message may hold: far more than any model writes, and few enough
+/// that judging them all takes no longer than a call may wait.
+const MOST_ENTRIES: usize = 1_000;
+
+fn entries(message: &Value) -> usize {
+    let listed = |key: &str| message.get(key).and_then(Value::as_list).map_or(0, <[Value]>::len);
+    listed("tool_calls") + listed("content")
+}
+
 fn item_body(
     item: Option<wire::item::Item>,
     place: usize,
@@ -105,6 +114,12 @@ fn item_body(
             None
         }
         Some(wire::item::Item::MessageJson(text)) => match json::parse(&text) {
+            // One message is judged without a pause, call by call.
+            Ok(message) if entries(&message) > MOST_ENTRIES => {
+                let what = format!("holds {} calls and blocks; the limit is {MOST_ENTRIES}", entries(&message));
+                faults.add(format!("items[{place}].message_json"), what);
+                None
+            }
             Ok(message) => Some((prints.message(&text), ItemBody::Message(message))),
             Err(e) => {
                 faults.add(format!("items[{place}].message_json"), format!("is not JSON: {e}"));

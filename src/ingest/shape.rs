@@ -62,6 +62,7 @@ fn shape<'m>(message: &'m Value, reasons: &mut Vec<String>) -> Shape<'m> {
     }
     let Some(role) = message.get("role") else { return item(message, reasons) };
     let content = message.get("content");
+    unread_calls(message, role.as_str(), reasons);
     match role.as_str() {
         Some("system" | "developer") => Shape::System { text: text(content) },
         Some("user") => user(content, reasons),
@@ -79,6 +80,34 @@ fn shape<'m>(message: &'m Value, reasons: &mut Vec<String>) -> Shape<'m> {
             reasons.push(format!("a message whose role is a {}, not a string", role.type_name()));
             Shape::Unusable
         }
+    }
+}
+
+/// Says so if something in a message with a role looks like a call and is read as none: a caller that
+/// runs it would run what nothing has judged.
+fn unread_calls(message: &Value, role: Option<&str>, reasons: &mut Vec<String>) {
+    let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("type") == "function_call" || text("method") == "tools/call" {
+        reasons.push("a message with a role that is also a call of another format".to_owned());
+    }
+    if message.get("toolCalls").is_some_and(|calls| *calls != Value::Null) {
+        reasons.push("toolCalls is not read: the key is tool_calls".to_owned());
+    }
+    let read = if role == Some("assistant") { "tool_use" } else { "" };
+    let unread = |part: &Value| {
+        let kind = part.get("type").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+        let of_a_call = kind.contains("tool") || kind.contains("function");
+        of_a_call && !kind.contains("result") && !kind.contains("output") && kind != read
+    };
+    match message.get("content") {
+        Some(Value::List(parts)) => {
+            let places = parts.iter().enumerate().filter(|(_, part)| unread(part)).map(|(place, _)| place);
+            reasons.extend(places.map(|place| format!("content[{place}] looks like a call of a type that is not read")));
+        }
+        Some(part @ Value::Object(_)) if unread(part) || part.get("type").and_then(Value::as_str) == Some("tool_use") => {
+            reasons.push("content looks like a call, but it is no list of blocks".to_owned());
+        }
+        _ => {}
     }
 }
 
@@ -174,6 +203,12 @@ fn item<'m>(message: &'m Value, reasons: &mut Vec<String>) -> Shape<'m> {
             Shape::Assistant { text: Arc::from(""), calls: Vec::new() }
         }
     };
+    let of_mcp = message.get("method").and_then(Value::as_str) == Some("tools/call");
+    let of_chat = ["tool_calls", "function_call", "toolCalls"].iter().any(|key| message.get(key).is_some());
+    let of_responses = message.get("type").and_then(Value::as_str) == Some("function_call");
+    if (of_mcp && of_responses) || (of_chat && (of_mcp || of_responses)) {
+        reasons.push("a message that is a call of several formats at once: one of them is read".to_owned());
+    }
     match message.get("type").and_then(Value::as_str) {
         Some("function_call") => {
             let call = call(message.get("name"), message.get("call_id"), message.get("arguments"));
@@ -186,7 +221,7 @@ fn item<'m>(message: &'m Value, reasons: &mut Vec<String>) -> Shape<'m> {
         }
         _ => {}
     }
-    if message.get("method").and_then(Value::as_str) == Some("tools/call") {
+    if of_mcp {
         let params = message.get("params");
         let mut call =
             call(params.and_then(|p| p.get("name")), None, params.map(|p| p.get("arguments").unwrap_or(&NO_ARGUMENTS)));
@@ -280,6 +315,47 @@ fn flag(value: Option<&Value>, key: &str, reasons: &mut Vec<String>) -> Option<b
 #[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use crate::ingest::script::run;
+
+    #[test]
+    fn what_looks_like_a_call_and_is_read_as_none_is_never_silent() {
+        for (message, reason) in [
+            (
+                r#"{"role": "assistant", "type": "function_call", "name": "f", "arguments": "{}"}"#,
+                "!0 a message with a role that is also a call of another format",
+            ),
+            (
+                r#"{"role": "user", "method": "tools/call", "params": {"name": "f"}}"#,
+                "!0 a message with a role that is also a call of another format",
+            ),
+            (r#"{"role": "assistant", "toolCalls": [{"name": "f"}]}"#, "!0 toolCalls is not read: the key is tool_calls"),
+            (
+                r#"{"role": "assistant", "content": [{"type": "server_tool_use", "name": "f"}]}"#,
+                "!0 content[0] looks like a call of a type that is not read",
+            ),
+            (
+                r#"{"role": "assistant", "content": {"type": "tool_use", "name": "f"}}"#,
+                "!0 content looks like a call, but it is no list of blocks",
+            ),
+            (
+                r#"{"role": "user", "content": [{"type": "tool_use", "name": "f"}]}"#,
+                "!0 content[0] looks like a call of a type that is not read",
+            ),
+            (
+                r#"{"type": "function_call", "name": "f", "arguments": "{}", "tool_calls": []}"#,
+                "!0 a message that is a call of several formats at once: one of them is read",
+            ),
+            (
+                r#"{"type": "function_call", "name": "f", "arguments": "{}", "method": "tools/call"}"#,
+                "!0 a message that is a call of several formats at once: one of them is read",
+            ),
+        ] {
+            let taken = run(&[message]);
+            assert!(taken.iter().any(|line| line == reason), "{message}: {taken:?}");
+        }
+        assert!(run(&[r#"{"role": "assistant", "content": [{"type": "thinking"}, {"type": "text", "text": "x"}]}"#])
+            .iter()
+            .all(|line| !line.starts_with('!')));
+    }
 
     #[test]
     fn anthropic_blocks_are_text_and_calls() {
