@@ -14,7 +14,7 @@ use crate::{
     diag,
     engine::{Pack, PolicyInfo},
     ingest::Episode,
-    model::{self, Effect, Gate, Num, json},
+    model::{self, Effect, Gate, Num, Value, json},
     reward::{self, JudgeMetrics, Metrics},
     service::{Answer, Ask, Item, ItemBody, JudgeAsk, Measured, Observed, Prints, ProposedCall, Scored, ScoredEpisode},
 };
