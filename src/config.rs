@@ -26,7 +26,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Serve on an address that others can reach, without TLS and authentication.
     pub insecure: bool,
-    /// Threads that serve calls; 0 stands for one per core, 1 for a runtime without work stealing.
+    /// Threads that serve calls; 1 is a runtime without work stealing, 0 stands for one per core, or for
+    /// 1 where there are no more than two cores.
     pub threads: usize,
     /// Bytes of the largest request.
     pub max_message_bytes: usize,
@@ -221,7 +222,13 @@ pub const SETTINGS: &[Setting] = &[
             truth
         )
     },
-    setting!("threads", "0", "Threads that serve calls; 0 is one per core", threads, |t| at_least(t, 0)),
+    setting!(
+        "threads",
+        "0",
+        "Threads that serve calls; 0 is one per core, and a single one where there are no more than two",
+        threads,
+        |t| at_least(t, 0)
+    ),
     setting!("max-message-bytes", "4MiB", "Largest request", max_message_bytes, size),
     setting!("max-items", "1000", "Items or episodes in one request", max_items, |t| at_least(t, 1)),
     setting!("max-calls", "1024", "Calls and streams in progress", max_calls, |t| at_least(t, 1)),

@@ -182,7 +182,7 @@ fn block_of(key: &[u8], bytes: &[u8]) -> Result<Block, StoreError> {
     let number = key.get(1..).and_then(|n| <[u8; 8]>::try_from(n).ok()).map(u64::from_be_bytes);
     let named = number.ok_or_else(|| StoreError::Damaged("a block's key is not a number".to_owned()))?;
     let (first, count) = block_head(bytes).map_err(|source| StoreError::Layout { first: named, source })?;
-    if first != named || count == 0 {
+    if first != named || count == 0 || first.checked_add(count).is_none() {
         return Err(StoreError::Damaged(format!("the block at {named} says that it is {first} with {count} records")));
     }
     Ok(Block { first, count, bytes: bytes.to_vec() })

@@ -41,11 +41,11 @@ pub fn run(args: Args) -> Outcome {
 
 /// One thread without work stealing is the fastest where there are few cores.
 fn runtime(threads: usize) -> io::Result<Runtime> {
-    let threads = if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, NonZero::get) };
-    if threads <= 2 {
-        Builder::new_current_thread().enable_all().build()
-    } else {
-        Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    match threads {
+        0 if cores > 2 => Builder::new_multi_thread().worker_threads(cores).enable_all().build(),
+        0 | 1 => Builder::new_current_thread().enable_all().build(),
+        threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
     }
 }
 

@@ -41,8 +41,8 @@ impl EngineApi {
     async fn next(&self, requests: &mut Streaming<wire::ObserveRequest>) -> Option<Result<Pending, Status>> {
         let request = tokio::select! {
             biased;
-            request = requests.next() => request?,
             () = self.admission.draining() => return Some(Err(status::stopping())),
+            request = requests.next() => request?,
         };
         Some(match request {
             Ok(request) => self.submit(request).await,
