@@ -68,11 +68,14 @@ impl FactState {
         self.entries.values()
     }
 
-    /// The entries whose indexed value is this one, or unknown; in the order of first filling.
-    pub fn indexed(&self, index: usize, value: &Value) -> Vec<&Entry> {
-        let Some(index) = self.indexes.get(index) else { return self.entries().collect() };
-        let mut at: Vec<u64> = index.by.get(value).into_iter().flatten().chain(&index.unknown).copied().collect();
+    /// The entries whose indexed value is this one, or unknown: the first ones, in the order of first
+    /// filling. Those beyond are not looked at, however many there are.
+    pub fn indexed(&self, index: usize, value: &Value, most: usize) -> Vec<&Entry> {
+        let Some(index) = self.indexes.get(index) else { return self.entries().take(most).collect() };
+        let known = index.by.get(value).into_iter().flatten().take(most);
+        let mut at: Vec<u64> = known.chain(index.unknown.iter().take(most)).copied().collect();
         at.sort_unstable();
+        at.truncate(most);
         at.into_iter().filter_map(|i| self.entries.get(&i)).collect()
     }
 
@@ -158,5 +161,28 @@ pub fn seen_value(value: &Val, open: Option<Why>) -> Val {
     match (value, open) {
         (Val::Known(Datum::Set(items, None)), Some(why)) => Val::Known(Datum::Set(items.clone(), Some(why))),
         _ => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_gives_the_first_entries_of_a_value_and_of_none() {
+        let mut fact = FactState::default();
+        let text = |s: &str| Value::string(s);
+        for i in 0..10u64 {
+            let value = match i % 3 {
+                0 => Some(text("a")),
+                1 => None,
+                _ => Some(text("b")),
+            };
+            fact.fill(vec![Value::Number(i.into())], Val::bool(true), i, vec![value]);
+        }
+        let seqs = |value: &str, most| fact.indexed(0, &text(value), most).iter().map(|e| e.seq).collect::<Vec<_>>();
+        assert_eq!(seqs("a", 9), [0, 1, 3, 4, 6, 7, 9]);
+        assert_eq!(seqs("a", 3), [0, 1, 3]);
+        assert_eq!(seqs("c", 2), [1, 4]);
     }
 }

@@ -54,7 +54,7 @@ impl<'p> Eval<'p, '_> {
                 let empty = FactState::default();
                 let held = self.state.facts.get(fact).unwrap_or(&empty);
                 let entries = match wanted {
-                    Some((index, value)) => held.indexed(index, &value),
+                    Some((index, value)) => held.indexed(index, &value, CANDIDATES + 1),
                     None => held.entries().take(CANDIDATES + 1).collect(),
                 };
                 if entries.len() > CANDIDATES {
