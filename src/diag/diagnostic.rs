@@ -89,6 +89,9 @@ impl Diagnostic {
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
+    /// How many are shown at once: nobody reads more, and showing one costs as much as its line is long.
+    pub const MOST: usize = 200;
+
     /// An empty collection.
     pub fn new() -> Diagnostics {
         Diagnostics::default()
@@ -120,9 +123,15 @@ impl Diagnostics {
         self.0.len()
     }
 
-    /// By file and place, in the order in which a person would mend them; repeated ones once.
+    /// By file and place, in the order in which a person would mend them; repeated ones once. Of very
+    /// many the first [`Diagnostics::MOST`], errors before warnings.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut sorted: Vec<&Diagnostic> = self.0.iter().collect();
+        if sorted.len() > Diagnostics::MOST {
+            sorted.sort_by_key(|d| (d.severity, d.primary.span, d.code));
+            sorted.dedup();
+            sorted.truncate(Diagnostics::MOST);
+        }
         sorted.sort_by_key(|d| (d.primary.span, d.severity, d.code));
         sorted.dedup();
         sorted
@@ -165,6 +174,19 @@ mod tests {
         all.extend([at(b, 0), at(a, 9), at(a, 2), at(a, 9)]);
         let order: Vec<Span> = all.sorted().iter().map(|d| d.primary.span).collect();
         assert_eq!(order, [Span::new(a, 2..3), Span::new(a, 9..10), Span::new(b, 0..1)]);
+    }
+
+    #[test]
+    fn of_very_many_the_errors_are_shown_first() {
+        let mut sources = Sources::new();
+        let file = sources.add("a", "0123456789");
+        let warning = |_| Diagnostic::warning(Code::Unused, Span::new(file, 0..1), "x");
+        let error = |i| Diagnostic::error(Code::KeyUnknown, Span::new(file, i..i + 1), "x");
+        let all: Diagnostics = (0..1000).map(warning).chain((0..1000).map(error)).collect();
+        let shown = all.sorted();
+        assert_eq!(shown.len(), Diagnostics::MOST);
+        assert!(shown.iter().all(|d| d.severity == Severity::Error));
+        assert!(all.render(&sources, crate::diag::Style::Plain).ends_with("\n1800 more are not shown\n"));
     }
 
     #[test]

@@ -23,7 +23,10 @@ const NEAR: usize = 2;
 impl Diagnostics {
     /// All of them as text, by file and place, an empty line between two, a line end after each.
     pub fn render(&self, sources: &Sources, style: Style) -> String {
-        let rendered: Vec<String> = self.sorted().into_iter().map(|d| d.render(sources, style)).collect();
+        let mut rendered: Vec<String> = self.sorted().into_iter().map(|d| d.render(sources, style)).collect();
+        if self.len() > Diagnostics::MOST {
+            rendered.push(format!("{} more are not shown\n", self.len() - Diagnostics::MOST));
+        }
         rendered.join("\n")
     }
 }

@@ -111,9 +111,9 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         problems.extend(found);
         modules.push(module);
     }
-    // What a broken file would have declared is missing: compiling would only report that again.
+    // What a file that cannot be read would have declared is missing: compiling would report that again.
     let Some(categories) = &spec.keywords.compiled else { return (None, problems) };
-    if problems.has_errors() || !spec.complete {
+    if !spec.complete {
         return (None, problems);
     }
     let (program, found) = lang::compile(&modules, &surroundings(sources, &spec, categories));

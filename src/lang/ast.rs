@@ -15,6 +15,9 @@ use crate::{
 pub struct Module {
     /// The declarations.
     pub items: Vec<Item>,
+    /// The names of those that could not be read, as far as they have one. What uses them is not wrong
+    /// for that.
+    pub unread: Vec<Option<Arc<str>>>,
 }
 
 /// One top-level declaration.
@@ -159,6 +162,16 @@ pub struct Statement {
     pub span: Span,
     /// What.
     pub kind: StatementKind,
+}
+
+impl Statement {
+    /// The name that it binds, if it is a `let`.
+    pub fn let_name(&self) -> Option<&Name> {
+        match &self.kind {
+            StatementKind::Let(name, _) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// The kinds of statement.

@@ -37,17 +37,23 @@ pub struct Surroundings {
     pub clock: Option<Num>,
 }
 
-/// Compiles the files of a pack together. Without an error among the diagnostics there is a program.
+/// Compiles the files of a pack together. There is a program unless there is an error among the
+/// diagnostics, or a declaration that could not be read.
 pub fn compile(modules: &[Module], around: &Surroundings) -> (Option<Program>, Diagnostics) {
     let mut compiler = Compiler::new(around);
     let items: Vec<&Item> = modules.iter().flat_map(|m| &m.items).collect();
+    let unread: Vec<&Option<Arc<str>>> = modules.iter().flat_map(|m| &m.unread).collect();
+    compiler.unusable = unread.iter().copied().flatten().cloned().collect();
     compiler.declare(&items);
     compiler.facts(&items);
-    compiler.check_unused_defs(&items);
     compiler.policies(&items);
-    compiler.warn_unused();
+    compiler.check_unused_defs(&items);
+    // What uses a declaration is not known while a part of the pack is wrong.
+    if unread.is_empty() && !compiler.problems.has_errors() {
+        compiler.warn_unused();
+    }
     let Compiler { problems, policies, facts, forgets, cells, .. } = compiler;
-    if problems.has_errors() {
+    if !unread.is_empty() || problems.has_errors() {
         return (None, problems);
     }
     let dispatch = Dispatch::new(&policies, &facts, &forgets, &cells);
@@ -90,6 +96,8 @@ struct Compiler<'a> {
     around: &'a Surroundings,
     problems: Diagnostics,
     decls: HashMap<Arc<str>, (Decl<'a>, Span)>,
+    /// Names whose declaration is wrong: what uses them is not wrong for that.
+    unusable: HashSet<Arc<str>>,
     used: HashSet<Arc<str>>,
     used_categories: HashSet<String>,
     policies: Vec<Policy>,
@@ -98,18 +106,34 @@ struct Compiler<'a> {
     cells: Vec<Cell>,
     /// Cells by what they keep, so that equal questions share one.
     shapes: HashMap<String, Id>,
-    /// Definitions that are being expanded.
+    /// Definitions that are being expanded, and where the outermost of them is used.
     expanding: Vec<Arc<str>>,
+    expanded_at: Option<Span>,
     /// Nodes made for the present policy: definitions expand.
     nodes: usize,
+    /// Nodes made for the whole pack.
+    all_nodes: usize,
+    /// How deep the expression that is being compiled stands, definitions expanded.
+    level: u32,
+    /// Whether the present policy's depth was already complained of.
+    deep: bool,
     /// Variables that the present policy has bound so far.
     slots: usize,
     /// The `let`s of the present policy.
     lets: Vec<Node>,
+    /// Names that a `let` further down in the present policy binds.
+    later: Vec<&'a Name>,
 }
 
 /// Nodes that one policy may have, once its definitions are expanded.
 const MAX_NODES: usize = 20_000;
+
+/// Nodes that the policies of a pack may have together.
+const MAX_PACK_NODES: usize = 2_000_000;
+
+/// How deep an expression may nest, once its definitions are expanded. More than the syntax tree
+/// allows, and little enough that evaluation may recurse on a thread with a stack of 2 MiB.
+const MAX_DEPTH: u32 = 400;
 
 /// What a name stands for inside a policy.
 #[derive(Clone)]
@@ -155,7 +179,12 @@ struct Typed {
 
 impl Typed {
     fn new(at: Span, kind: NodeKind, ty: Ty) -> Typed {
-        Typed { node: Node { at, kind }, ty, each: false }
+        Typed { node: Node::new(at, kind), ty, each: false }
+    }
+
+    /// Whether it stands in place of an expression that has an error.
+    fn is_broken(&self) -> bool {
+        matches!(self.node.kind, NodeKind::Const(Val::Unknown(_)))
     }
 
     /// In place of an expression that has an error: it fits everywhere, so that nothing else is said.
@@ -170,6 +199,7 @@ impl<'a> Compiler<'a> {
             around,
             problems: Diagnostics::new(),
             decls: HashMap::new(),
+            unusable: HashSet::new(),
             used: HashSet::new(),
             used_categories: HashSet::new(),
             policies: Vec::new(),
@@ -178,10 +208,64 @@ impl<'a> Compiler<'a> {
             cells: Vec::new(),
             shapes: HashMap::new(),
             expanding: Vec::new(),
+            expanded_at: None,
             nodes: 0,
+            all_nodes: 0,
+            level: 0,
+            deep: false,
             slots: 0,
             lets: Vec::new(),
+            later: Vec::new(),
         }
+    }
+
+    /// Begins a declaration: what it may cost is counted anew.
+    fn begin(&mut self) {
+        self.nodes = 0;
+        self.level = 0;
+        self.deep = false;
+    }
+
+    /// Counts nodes; false, with a diagnostic the first time, if there are too many.
+    fn afford(&mut self, nodes: usize, at: Span) -> bool {
+        let within = |count: usize, most: usize| count <= most;
+        let (policy, pack) = (within(self.nodes, MAX_NODES), within(self.all_nodes, MAX_PACK_NODES));
+        self.nodes = self.nodes.saturating_add(nodes);
+        self.all_nodes = self.all_nodes.saturating_add(nodes);
+        let (policy_now, pack_now) = (within(self.nodes, MAX_NODES), within(self.all_nodes, MAX_PACK_NODES));
+        if policy && pack && !(policy_now && pack_now) {
+            let message = if policy_now {
+                "the policies of the pack are too large together, once their definitions are expanded"
+            } else {
+                "this is too large once its definitions are expanded"
+            };
+            let at = self.expanded_at.unwrap_or(at);
+            let problem =
+                Diagnostic::error(Code::TooLarge, at, message).help("use `let` for what is used more than once");
+            self.problems.push(problem);
+        }
+        policy_now && pack_now
+    }
+
+    /// Complains, once, that an expression nests too deep.
+    fn too_deep(&mut self, at: Span) {
+        if !std::mem::replace(&mut self.deep, true) {
+            let at = self.expanded_at.unwrap_or(at);
+            let problem =
+                Diagnostic::error(Code::TooDeep, at, "this is nested too deep once its definitions are expanded")
+                    .label(format!("more than {MAX_DEPTH} levels"))
+                    .help("let definitions use each other less, or split the policy");
+            self.problems.push(problem);
+        }
+    }
+
+    /// The candidate that was probably meant. Each search goes through all candidates, so once nobody
+    /// will read on there are no more of them.
+    fn near<'c>(&self, name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+        if self.problems.len() > Diagnostics::MOST {
+            return None;
+        }
+        suggest(name, candidates).map(str::to_owned)
     }
 
     fn error(&mut self, code: Code, at: Span, message: impl Into<String>) {
@@ -236,14 +320,21 @@ impl<'a> Compiler<'a> {
     }
 
     fn unknown_set(&mut self, name: &Name, found: Option<&str>) {
+        if self.unusable.contains(&name.text) {
+            return;
+        }
         let message = match found {
             Some(word) => format!("`{}` is a {word}, not a set", name.text),
             None => format!("there is no set `{}`", name.text),
         };
         let names: Vec<&str> =
             self.decls.iter().filter(|(_, (d, _))| matches!(d, Decl::Set(..))).map(|(n, _)| n.as_ref()).collect();
-        let near = suggest(&name.text, names).map(str::to_owned);
-        self.problems.push(Diagnostic::error(Code::UnknownSet, name.span, message).did_you_mean(near.as_deref()));
+        let near = self.near(&name.text, names);
+        let problem = Diagnostic::error(Code::UnknownSet, name.span, message);
+        self.problems.push(match near {
+            Some(near) => problem.did_you_mean(Some(&near)),
+            None => problem.help(format!("for one tool leave out `in`: `call {}`", name.text)),
+        });
     }
 
     /// Warns about declarations that nothing reads.

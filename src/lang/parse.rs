@@ -1,8 +1,8 @@
 //! From text to syntax tree: the one file that knows pest.
 //!
-//! A file is read item by item. After a mistake reading goes on at the next line that begins with a
-//! top-level word, so one run reports every broken item. Nesting is bounded before the grammar sees
-//! the text, since the generated parser recurses.
+//! A line that begins with a top-level word begins a declaration, so a mistake ends where the next
+//! such line begins and one run reports every broken declaration. Nesting is bounded before the
+//! grammar sees the text, since the generated parser recurses.
 
 use std::sync::Arc;
 
@@ -12,12 +12,16 @@ use pest::{
     iterators::{Pair, Pairs},
 };
 
-mod depth;
+mod mistake;
+mod scan;
 mod words;
+
+use scan::Found;
+use words::{Expected, ITEM_WORDS};
 
 use super::ast::*;
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, FileId, Span},
+    diag::{Code, Diagnostic, Diagnostics, FileId, Span, quote},
     model::{Effect, EventKind, Num},
 };
 
@@ -33,39 +37,15 @@ use generated::{PolicyParser, Rule};
 /// How deep brackets and quantifiers may nest.
 pub const MAX_NESTING: u16 = 64;
 
-/// Words that begin an item; reading resumes at one of them after a mistake.
-const ITEM_WORDS: [&str; 7] = ["set", "table", "const", "fact", "forget", "def", "policy"];
-
 /// Reads one file. What could be read is in the module, whatever else is wrong.
 pub fn parse(file: FileId, text: &str) -> (Module, Diagnostics) {
     let mut reader = Reader { file, base: 0, problems: Diagnostics::default() };
     let mut module = Module::default();
-    let mut at = skip_blank(text, 0);
-    while at < text.len() {
-        let rest = text.get(at..).unwrap_or_default();
-        reader.base = at;
-        if let Some(problem) = reader.too_deep(rest) {
-            reader.problems.push(problem);
-            at = next_item(text, at);
-            continue;
-        }
-        match PolicyParser::parse(Rule::one_item, rest) {
-            Ok(mut pairs) => {
-                let end = pairs.as_str().len();
-                let item = pairs.next().and_then(|p| p.into_inner().next());
-                match item.map(|p| reader.item(p)) {
-                    Some(Ok(item)) => module.items.push(item),
-                    Some(Err(problem)) => reader.problems.push(*problem),
-                    None => {}
-                }
-                at = skip_blank(text, at + end);
-            }
-            Err(error) => {
-                let problem = reader.syntax_error(rest, &error);
-                reader.problems.push(problem);
-                at = next_item(text, at);
-            }
-        }
+    let mut start = 0;
+    while start < text.len() {
+        let end = next_item(text, start);
+        reader.block(start, text.get(start..end).unwrap_or_default(), &mut module);
+        start = end;
     }
     (module, reader.problems)
 }
@@ -73,8 +53,8 @@ pub fn parse(file: FileId, text: &str) -> (Module, Diagnostics) {
 /// Reads one expression by itself: for examples and tools.
 pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Box<Diagnostic>> {
     let reader = Reader { file, base: 0, problems: Diagnostics::default() };
-    if let Some(problem) = reader.too_deep(text) {
-        return Err(Box::new(problem));
+    if let Found::TooDeep { at } = scan::scan(text) {
+        return Err(Box::new(reader.too_deep(at)));
     }
     match PolicyParser::parse(Rule::one_expr, text) {
         Ok(mut pairs) => {
@@ -84,7 +64,7 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Box<Diagnostic>> {
                 None => Err(Box::new(Diagnostic::error(Code::Syntax, Span::start_of(file), "nothing to read"))),
             }
         }
-        Err(error) => Err(Box::new(reader.syntax_error(text, &error))),
+        Err(error) => Err(Box::new(reader.syntax_error(text, 0, &error))),
     }
 }
 
@@ -119,6 +99,14 @@ fn next_item(text: &str, from: usize) -> usize {
             return at;
         }
     }
+}
+
+/// The name of a declaration that cannot be read: the second word.
+fn declared_name(text: &str, at: usize) -> Option<Arc<str>> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let rest = text.get(at..)?.trim_start_matches(is_word).trim_start();
+    let name = rest.get(..rest.find(|c| !is_word(c)).unwrap_or(rest.len()))?;
+    (!name.is_empty()).then(|| Arc::from(name))
 }
 
 /// Whether a text begins with the word of a declaration.
@@ -173,43 +161,67 @@ impl Reader {
         Err(Box::new(Diagnostic::error(code, self.span(pair), message)))
     }
 
-    /// A first look at the text of an item, before the grammar recurses over it.
-    fn too_deep(&self, rest: &str) -> Option<Diagnostic> {
-        let place = depth::too_deep(rest)?;
-        let at = Span::new(self.file, self.base + place..self.base + place + 1);
-        let problem = Diagnostic::error(Code::TooDeep, at, "this is nested too deep");
-        Some(problem.label(format!("more than {MAX_NESTING} levels")).help("split it with `let` or `def`"))
-    }
-
-    fn syntax_error(&self, rest: &str, error: &pest::error::Error<Rule>) -> Diagnostic {
-        let offset = match error.location {
-            InputLocation::Pos(at) => at,
-            InputLocation::Span((start, _)) => start,
-        };
-        // The word or sign that could not be read.
-        let tail = rest.get(offset..).unwrap_or_default();
-        let width = match tail.chars().next() {
-            None => 0,
-            Some(c) if c.is_alphanumeric() || c == '_' => {
-                tail.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(tail.len())
-            }
-            Some(c) => c.len_utf8(),
-        };
-        let found = tail.get(..width).unwrap_or_default();
-        let at = Span::new(self.file, self.base + offset..self.base + offset + width);
-        let message = if found.is_empty() || found.trim().is_empty() {
-            "the file ends in the middle of a declaration".to_owned()
-        } else {
-            format!("`{}` cannot stand here", found.escape_debug())
-        };
-        let mut problem = Diagnostic::error(Code::Syntax, at, message);
-        if let ErrorVariant::ParsingError { positives, .. } = &error.variant {
-            let words = words::expected(positives);
-            if !words.is_empty() {
-                problem = problem.label(format!("expected {words}"));
+    /// Reads the declarations of a block: what stands between two lines that begin with an item's word.
+    fn block(&mut self, base: usize, block: &str, module: &mut Module) {
+        self.base = base;
+        let mut at = skip_blank(block, 0);
+        if let Found::TooDeep { at: deep } = scan::scan(block) {
+            self.problems.push(self.too_deep(deep));
+            module.unread.push(declared_name(block, at));
+            return;
+        }
+        while at < block.len() {
+            self.base = base + at;
+            match PolicyParser::parse(Rule::one_item, block.get(at..).unwrap_or_default()) {
+                Ok(mut pairs) => {
+                    let end = pairs.as_str().len();
+                    let item = pairs.next().and_then(|p| p.into_inner().next());
+                    match item.map(|p| self.item(p)) {
+                        Some(Ok(item)) => module.items.push(item),
+                        Some(Err(problem)) => {
+                            self.problems.push(*problem);
+                            module.unread.push(declared_name(block, at));
+                        }
+                        None => {}
+                    }
+                    at = skip_blank(block, at + end);
+                }
+                Err(error) => {
+                    self.base = base;
+                    let problem = self.syntax_error(block, at, &error);
+                    self.problems.push(problem);
+                    module.unread.push(declared_name(block, at));
+                    return;
+                }
             }
         }
-        match words::hint(found, tail) {
+    }
+
+    fn too_deep(&self, at: usize) -> Diagnostic {
+        let at = Span::new(self.file, self.base + at..self.base + at + 1);
+        Diagnostic::error(Code::TooDeep, at, "this is nested too deep")
+            .label(format!("more than {MAX_NESTING} levels"))
+            .help("split it with `let` or `def`")
+    }
+
+    /// What the grammar cannot read; `from` is where in the text the grammar began.
+    fn syntax_error(&self, text: &str, from: usize, error: &pest::error::Error<Rule>) -> Diagnostic {
+        let offset = from
+            + match error.location {
+                InputLocation::Pos(at) => at,
+                InputLocation::Span((start, _)) => start,
+            };
+        let ErrorVariant::ParsingError { positives, .. } = &error.variant else {
+            // The parser's own guard: a thread with a small stack.
+            return self.too_deep(offset);
+        };
+        let mistake = mistake::explain(text, offset, Expected(positives));
+        let span = |at: std::ops::Range<usize>| Span::new(self.file, self.base + at.start..self.base + at.end);
+        let mut problem = Diagnostic::error(Code::Syntax, span(mistake.at), mistake.message).label(mistake.label);
+        if let Some((at, text)) = mistake.also {
+            problem = problem.secondary(span(at), text);
+        }
+        match mistake.help {
             Some(help) => problem.help(help),
             None => problem,
         }
@@ -236,8 +248,8 @@ impl Reader {
                     .rest()
                     .map(|row| {
                         let mut parts = self.parts(row);
-                        let key =
-                            parts.next(Rule::table_key)?.into_inner().map(|c| self.constant(c)).collect::<Read<_>>()?;
+                        let key = self.parts(parts.next(Rule::table_key)?);
+                        let key = key.rest().map(|c| self.constant(c)).collect::<Read<_>>()?;
                         Ok((key, self.constant(parts.next(Rule::constant)?)?))
                     })
                     .collect::<Read<_>>()?;
@@ -314,7 +326,10 @@ impl Reader {
                     .into_inner()
                     .map(|part| match part.as_rule() {
                         Rule::hole => Ok(TemplatePart::Hole(self.expr(self.parts(part).next(Rule::expr)?)?)),
-                        _ => Ok(TemplatePart::Text(self.unescape(&part, part.as_str())?)),
+                        _ => {
+                            let start = self.base + part.as_span().start();
+                            Ok(TemplatePart::Text(self.unescape(start, part.as_str())?))
+                        }
                     })
                     .collect::<Read<_>>()?;
                 StatementKind::Message(parts)
@@ -770,43 +785,59 @@ impl Reader {
     /// The content of a quoted text.
     fn text(&self, pair: &Pair<'_, Rule>) -> Read<Arc<str>> {
         let quoted = pair.as_str();
-        self.unescape(pair, quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default())
+        let start = self.base + pair.as_span().start() + 1;
+        self.unescape(start, quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default())
     }
 
-    fn unescape(&self, pair: &Pair<'_, Rule>, raw: &str) -> Read<Arc<str>> {
+    /// A text with its escapes resolved; `start` is where it stands in the file.
+    fn unescape(&self, start: usize, raw: &str) -> Read<Arc<str>> {
         let mut out = String::with_capacity(raw.len());
         let mut chars = raw.chars();
-        while let Some(c) = chars.next() {
-            if c != '\\' {
-                out.push(c);
-                continue;
-            }
-            match chars.next() {
+        loop {
+            let at = raw.len() - chars.as_str().len();
+            let c = match chars.next() {
+                None => return Ok(Arc::from(out)),
+                Some('\\') => chars.next(),
+                Some(c) => {
+                    out.push(c);
+                    continue;
+                }
+            };
+            match c {
                 Some('n') => out.push('\n'),
                 Some('t') => out.push('\t'),
                 Some(c @ ('"' | '\\' | '{' | '}' | '/')) => out.push(c),
                 Some('u') => {
-                    let rest = chars.as_str();
-                    let code = rest.strip_prefix('{').and_then(|r| r.split_once('}'));
+                    let code = chars.as_str().strip_prefix('{').and_then(|rest| rest.split_once('}'));
                     let letter = code.and_then(|(hex, _)| u32::from_str_radix(hex, 16).ok()).and_then(char::from_u32);
                     match (letter, code) {
                         (Some(letter), Some((_, after))) => {
                             out.push(letter);
                             chars = after.chars();
                         }
-                        _ => return self.problem(Code::BadEscape, pair, "`\\u` is followed by {HEX}: \\u{2019}"),
+                        (_, code) => {
+                            let width = code.map_or(2, |(hex, _)| "\\u{}".len() + hex.len());
+                            return self.bad_escape(start + at, raw.get(at..at + width).unwrap_or_default());
+                        }
                     }
                 }
                 other => {
-                    let shown = other.map(|c| c.escape_debug().to_string()).unwrap_or_default();
-                    return Err(Box::new(
-                        Diagnostic::error(Code::BadEscape, self.span(pair), format!("`\\{shown}` is no escape"))
-                            .help("known are \\n \\t \\\" \\\\ \\{ \\} \\u{HEX}"),
-                    ));
+                    let width = 1 + other.map_or(0, char::len_utf8);
+                    return self.bad_escape(start + at, raw.get(at..at + width).unwrap_or_default());
                 }
             }
         }
-        Ok(Arc::from(out))
+    }
+
+    fn bad_escape<T>(&self, at: usize, escape: &str) -> Read<T> {
+        let span = Span::new(self.file, at..at + escape.len());
+        let help = if escape.starts_with("\\u") {
+            "a character by its number is \\u{HEX}, such as \\u{2019}"
+        } else {
+            "escapes are \\n \\t \\\" \\\\ \\/ \\{ \\} and \\u{HEX}; a backslash itself is \\\\"
+        };
+        let message = format!("{} stands for no character", quote(escape));
+        Err(Box::new(Diagnostic::error(Code::BadEscape, span, message).help(help)))
     }
 
     fn regex(&self, pair: &Pair<'_, Rule>) -> Regex {

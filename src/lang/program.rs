@@ -242,6 +242,10 @@ pub struct Node {
     pub at: Span,
     /// What.
     pub kind: NodeKind,
+    /// How deep it nests, definitions expanded; the compiler bounds it, so that evaluation may recurse.
+    pub depth: u32,
+    /// How many nodes it has, itself included.
+    pub size: u32,
 }
 
 /// Which event a field is read of.
@@ -519,6 +523,18 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
+    /// A node over its parts, one deeper than the deepest of them.
+    pub fn new(at: Span, kind: NodeKind) -> Node {
+        let mut node = Node { at, kind, depth: 0, size: 0 };
+        let (mut depth, mut size) = (1u32, 1u32);
+        node.for_each_child(&mut |child: &Node| {
+            depth = depth.max(child.depth.saturating_add(1));
+            size = size.saturating_add(child.size);
+        });
+        (node.depth, node.size) = (depth, size);
+        node
+    }
+
     /// Calls `f` with each direct part.
     pub fn for_each_child<'n>(&'n self, f: &mut dyn FnMut(&'n Node)) {
         let walk = |walk: &'n Walk, f: &mut dyn FnMut(&'n Node)| {

@@ -430,15 +430,11 @@ fn chosen(looks: &[Looked<'_>], first: bool, candidate: Why) -> Answer {
         let Detail::Chosen { event: found, unknown, .. } = &look.aggregate.detail else { continue };
         let mut doubts = *unknown;
         match found {
-            Some(found) if look.certain => {
-                if event.as_ref().is_none_or(|e| before(found.seq, e.seq)) {
-                    event = Some(found.clone());
-                }
+            Some(found) if !look.certain => {
+                doubts = Some(doubts.map_or(found.seq, |d| if before(d, found.seq) { d } else { found.seq }));
             }
-            Some(found) => {
-                doubts = Some(doubts.map_or(found.seq, |d| if before(d, found.seq) { d } else { found.seq }))
-            }
-            None => {}
+            Some(found) if event.as_ref().is_none_or(|e| before(found.seq, e.seq)) => event = Some(found.clone()),
+            Some(_) | None => {}
         }
         if let Some(d) = doubts
             && doubt.is_none_or(|known| before(d, known))
@@ -528,7 +524,5 @@ pub fn answer_items(op: HistoryOp, items: &[Item], at: Span) -> Answer {
     for item in items {
         tally.add(item.clone(), None, at);
     }
-    let mut looks = Vec::new();
-    looks.push(Looked { aggregate: &tally.now, certain: true, latest: tally.latest });
-    answer(op, &looks, at)
+    answer(op, &[Looked { aggregate: &tally.now, certain: true, latest: tally.latest }], at)
 }

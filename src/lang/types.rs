@@ -45,6 +45,12 @@ impl Ty {
         }
     }
 
+    /// The word with its article.
+    pub fn a(self) -> String {
+        let article = if matches!(self, Ty::Object | Ty::Event) { "an" } else { "a" };
+        format!("{article} {}", self.word())
+    }
+
     /// Whether a value of this type could be of the other.
     pub fn fits(self, other: Ty) -> bool {
         self == other || self == Ty::Any || other == Ty::Any

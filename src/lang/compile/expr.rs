@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Binding, Compiler, Decl, Env, MAX_NODES, Reads, Typed, literal};
+use super::{
+    Binding, Compiler, Decl, Env, MAX_DEPTH, Reads, Typed,
+    items::{counted, wrong_keys},
+    literal,
+};
 use crate::{
     diag::{Code, Diagnostic, Span, quote, suggest},
     lang::{
@@ -17,16 +21,24 @@ use crate::{
 impl<'a> Compiler<'a> {
     /// Compiles an expression.
     pub(super) fn expr(&mut self, expr: &Expr, env: &Env) -> Typed {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            if self.nodes == MAX_NODES + 1 {
-                let problem =
-                    Diagnostic::error(Code::TooLarge, expr.span, "this is too large once its definitions are expanded")
-                        .help("use `let` for what is used more than once");
-                self.problems.push(problem);
-            }
+        if !self.afford(1, expr.span) {
             return Typed::broken(expr.span);
         }
+        if self.level >= MAX_DEPTH {
+            self.too_deep(expr.span);
+            return Typed::broken(expr.span);
+        }
+        self.level += 1;
+        let typed = self.kind(expr, env);
+        self.level -= 1;
+        if typed.node.depth > MAX_DEPTH {
+            self.too_deep(expr.span);
+            return Typed::broken(expr.span);
+        }
+        typed
+    }
+
+    fn kind(&mut self, expr: &Expr, env: &Env) -> Typed {
         let at = expr.span;
         match &expr.kind {
             ExprKind::Literal(value) => {
@@ -57,7 +69,7 @@ impl<'a> Compiler<'a> {
                 }
                 let ty = type_of(*to);
                 if !base.ty.fits(ty) {
-                    let message = format!("a {} is never a {}", base.ty.word(), to.word());
+                    let message = format!("{} is never {}", base.ty.a(), ty.a());
                     self.error(Code::TypeMismatch, at, message);
                 }
                 Typed::new(at, NodeKind::Cast { base: Box::new(base.node), to: *to, each: false }, ty)
@@ -104,7 +116,7 @@ impl<'a> Compiler<'a> {
                         let names: Vec<&str> = self.around.categories.iter().map(|(_, name)| name).collect();
                         let message = format!("there is no keyword category `{}`", category.text);
                         let problem = Diagnostic::error(Code::UnknownCategory, category.span, message);
-                        self.problems.push(problem.did_you_mean(suggest(&category.text, names)));
+                        self.problems.push(problem.did_you_mean(self.near(&category.text, names).as_deref()));
                         Typed::broken(at)
                     }
                 }
@@ -147,7 +159,7 @@ impl<'a> Compiler<'a> {
     /// Says so if an operand can never be of the type that is needed.
     fn need(&mut self, operand: &Typed, ty: Ty, why: &str) {
         if !operand.ty.fits(ty) {
-            let message = format!("this is a {}: {why}", operand.ty.word());
+            let message = format!("this is {}: {why}", operand.ty.a());
             self.error(Code::TypeMismatch, operand.node.at, message);
         }
     }
@@ -184,9 +196,20 @@ impl<'a> Compiler<'a> {
         if let Some((_, binding, ty)) = env.names.iter().rev().find(|(n, ..)| n == name) {
             return match binding {
                 Binding::Slot(slot) => Typed::new(at, NodeKind::Slot(*slot), *ty),
-                Binding::Let(i) => Typed::new(at, NodeKind::Let(*i), *ty),
-                Binding::Argument(node) => Typed { node: node.clone(), ty: *ty, each: false },
+                Binding::Let(i) => {
+                    let mut typed = Typed::new(at, NodeKind::Let(*i), *ty);
+                    typed.node.depth += self.lets.get(*i).map_or(0, |node| node.depth);
+                    typed
+                }
+                // An argument is put in wherever its parameter stands.
+                Binding::Argument(node) if self.afford(count(node), at) => {
+                    Typed { node: node.clone(), ty: *ty, each: false }
+                }
+                Binding::Argument(_) => Typed::broken(at),
             };
+        }
+        if self.unusable.contains(name) {
+            return Typed::broken(at);
         }
         match name.as_ref() {
             "it" if env.it.is_some() => return Typed::new(at, NodeKind::Event(Scope::It), Ty::Event),
@@ -201,7 +224,7 @@ impl<'a> Compiler<'a> {
         }
         if let Some(field) = EventField::named(name) {
             self.check_field(field, name, &env.this, at);
-            let base = Box::new(Node { at, kind: NodeKind::Event(Scope::This) });
+            let base = Box::new(Node::new(at, NodeKind::Event(Scope::This)));
             let kind = NodeKind::Field { base, name: name.clone(), event: Some(field), each: false };
             return Typed::new(at, kind, field_type(field));
         }
@@ -238,9 +261,12 @@ impl<'a> Compiler<'a> {
                 names.extend(EventField::ALL.iter().map(|(word, _)| *word));
                 names.extend(self.decls.keys().map(AsRef::as_ref));
                 names.extend(["now", "it"]);
-                let near = suggest(name, names).map(str::to_owned);
+                let near = self.near(name, names);
                 let problem = Diagnostic::error(Code::UnknownName, at, format!("nothing is called {}", quote(name)));
                 let problem = match near {
+                    _ if self.later.iter().any(|later| later.text == *name) => {
+                        problem.help("its `let` stands further down: a name is known below its `let`")
+                    }
                     Some(near) => problem.did_you_mean(Some(&near)),
                     None => problem
                         .help("a text stands in double quotes; a field of the judged event is text, args, tool, .."),
@@ -259,9 +285,16 @@ impl<'a> Compiler<'a> {
         words.dedup();
         let holders: Vec<&str> = EventKind::ALL.iter().filter(|k| has_field(**k, field)).map(|k| k.word()).collect();
         let problem =
-            Diagnostic::error(Code::FieldUnknown, at, format!("{} events have no `{name}`", words.join(" and ")))
-                .help(format!("`{name}` is a field of {} events", holders.join(", ")));
-        self.problems.push(problem);
+            Diagnostic::error(Code::FieldUnknown, at, format!("{} events have no `{name}`", words.join(" and ")));
+        self.problems.push(match field {
+            EventField::Call if kinds.contains(&EventKind::Call) => {
+                problem.help("the event is the call itself: its fields are args, tool, id, ..")
+            }
+            EventField::Args if kinds.contains(&EventKind::Result) => {
+                problem.help("the arguments of the call that a result answers are `call.args`")
+            }
+            _ => problem.help(format!("`{name}` is a field of {} events", holders.join(" and "))),
+        });
     }
 
     fn may_read_facts(&mut self, at: Span, env: &Env) -> bool {
@@ -321,7 +354,10 @@ impl<'a> Compiler<'a> {
                         let problem = Diagnostic::error(Code::FieldUnknown, name.span, message);
                         self.problems.push(match near {
                             Some(near) => problem.did_you_mean(Some(near)),
-                            None => problem.help("arguments of a call are in `args`, a result's data in `json`"),
+                            None => problem.help(format!(
+                                "an argument of a call is `args.{0}`, a field of a result's data `json.{0}`",
+                                name.text
+                            )),
                         });
                         Typed::broken(at)
                     }
@@ -348,8 +384,7 @@ impl<'a> Compiler<'a> {
                     }
                     let columns = self.columns(id);
                     if columns != keys.len() {
-                        let message = format!("the fact `{name}` has {columns} keys, not {}", keys.len());
-                        self.error(Code::ArgumentCount, at, message);
+                        self.error(Code::ArgumentCount, at, wrong_keys(name, columns, keys.len()));
                         return Typed::broken(at);
                     }
                     let keys = keys.iter().map(|k| self.expr(k, env).node).collect();
@@ -357,7 +392,8 @@ impl<'a> Compiler<'a> {
                     return Typed::new(at, NodeKind::Fact(id, keys), ty);
                 }
                 None => {
-                    self.unknown_fact(name, base.span);
+                    let names: Vec<&str> = env.names.iter().map(|(n, ..)| n.as_ref()).collect();
+                    self.unknown_fact(name, base.span, &names);
                     return Typed::broken(at);
                 }
                 Some(_) => {}
@@ -388,30 +424,26 @@ impl<'a> Compiler<'a> {
             BinaryOp::Eq | BinaryOp::Ne => {
                 if !a.fits(b) && a != Ty::Null && b != Ty::Null {
                     let (always, other) = if op == BinaryOp::Eq { ("never", "equal") } else { ("always", "different") };
-                    let message = format!("a {} and a {} are {always} {other}", a.word(), b.word());
+                    let message = format!("{} and {} are {always} {other}", a.a(), b.a());
                     self.error(Code::TypeMismatch, at, message);
                 }
                 Ty::Bool
             }
             BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
                 let ordered = |ty: Ty| matches!(ty, Ty::Any | Ty::Number | Ty::Time | Ty::Duration);
-                for side in [&left, &right] {
-                    if !ordered(side.ty) {
-                        let message = format!("a {} has no order", side.ty.word());
-                        let problem = Diagnostic::error(Code::TypeMismatch, side.node.at, message)
-                            .help("numbers, times and durations have one; `time(text)` reads a date");
-                        self.problems.push(problem);
-                    }
-                }
-                if ordered(a) && ordered(b) && !a.fits(b) {
-                    let message = format!("a {} cannot be compared with a {}", a.word(), b.word());
-                    self.error(Code::TypeMismatch, at, message);
+                if let Some(side) = [&left, &right].into_iter().find(|side| !ordered(side.ty)) {
+                    let message = format!("{} has no order", side.ty.a());
+                    let problem = Diagnostic::error(Code::TypeMismatch, side.node.at, message)
+                        .help("numbers, times and durations have one; `time(text)` reads a date");
+                    self.problems.push(problem);
+                } else if !a.fits(b) {
+                    self.error(Code::TypeMismatch, at, format!("{} cannot be compared with {}", a.a(), b.a()));
                 }
                 Ty::Bool
             }
             BinaryOp::In | BinaryOp::NotIn => {
                 if !b.fits(Ty::List) && !b.fits(Ty::Set) {
-                    let message = format!("`in` looks into a list or a set, and this is a {}", b.word());
+                    let message = format!("`in` looks into a list or a set, and this is {}", b.a());
                     let problem = Diagnostic::error(Code::TypeMismatch, right.node.at, message);
                     self.problems.push(match b {
                         Ty::Object => problem.help("the keys of an object are `keys(x)`"),
@@ -422,8 +454,8 @@ impl<'a> Compiler<'a> {
                 Ty::Bool
             }
             BinaryOp::Contains | BinaryOp::StartsWith | BinaryOp::EndsWith => {
-                self.need(&left, Ty::String, "this compares texts; an element of a list is found by `in`");
-                self.need(&right, Ty::String, "this compares texts");
+                self.need(&left, Ty::String, "texts are compared here; an element of a list is found by `in`");
+                self.need(&right, Ty::String, "texts are compared here");
                 Ty::Bool
             }
             BinaryOp::Union => {
@@ -447,7 +479,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn arithmetic(&mut self, op: BinaryOp, left: &Typed, right: &Typed, at: Span) -> Ty {
-        use Ty::{Any, Duration, Number, Time};
+        use Ty::{Any, Duration, Number, String, Time};
         match (left.ty, op, right.ty) {
             (Any, _, Any) => Any,
             (Number, _, Number) => Number,
@@ -481,8 +513,15 @@ impl<'a> Compiler<'a> {
                     BinaryOp::Div => "/",
                     _ => "mod",
                 };
-                let message = format!("`{word}` does not go between a {} and a {}", a.word(), b.word());
-                self.error(Code::TypeMismatch, at, message);
+                let message = format!("`{word}` does not go between {} and {}", a.a(), b.a());
+                let problem = Diagnostic::error(Code::TypeMismatch, at, message);
+                self.problems.push(match (a, b) {
+                    (Duration, Number) | (Number, Duration) => problem.help("a duration has a unit: 5s, 30m, 24h, 2d"),
+                    (String, _) | (_, String) => {
+                        problem.help("texts are not joined; a message fills values in: \"{a}: {b}\"")
+                    }
+                    _ => problem,
+                });
                 Any
             }
         }
@@ -502,7 +541,12 @@ impl<'a> Compiler<'a> {
         match self.decls.get(&name.text).map(|(decl, _)| decl.clone()) {
             Some(Decl::Table(table, columns, ty)) => {
                 if arguments.len() != columns || values.clone().count() != columns {
-                    let message = format!("the table `{}` has {columns} columns, not {}", name.text, arguments.len());
+                    let message = format!(
+                        "the table `{}` has {}, not {}",
+                        name.text,
+                        counted(columns, "column"),
+                        arguments.len()
+                    );
                     self.error(Code::ArgumentCount, at, message);
                     return Typed::broken(at);
                 }
@@ -511,9 +555,11 @@ impl<'a> Compiler<'a> {
             }
             Some(Decl::Def(def)) => {
                 if arguments.len() != def.params.len() || values.clone().count() != arguments.len() {
-                    let message =
-                        format!("`{}` takes {} arguments, not {}", name.text, def.params.len(), arguments.len());
-                    self.error(Code::ArgumentCount, at, message);
+                    let params: Vec<&str> = def.params.iter().map(|p| p.text.as_ref()).collect();
+                    let takes = counted(params.len(), "argument");
+                    let message = format!("`{}` takes {takes}, not {}", name.text, arguments.len());
+                    let problem = Diagnostic::error(Code::ArgumentCount, at, message);
+                    self.problems.push(problem.help(format!("it is `{}({})`", name.text, params.join(", "))));
                     return Typed::broken(at);
                 }
                 if self.expanding.contains(&name.text) {
@@ -528,9 +574,12 @@ impl<'a> Compiler<'a> {
                     let typed = self.expr(argument, env);
                     inner.names.push((param.text.clone(), Binding::Argument(typed.node), typed.ty));
                 }
+                let outer = self.expanded_at;
+                self.expanded_at = outer.or(Some(at));
                 self.expanding.push(name.text.clone());
                 let body = self.expr(&def.body, &inner);
                 self.expanding.pop();
+                self.expanded_at = outer;
                 // Reasons point at the use of the definition as well as into it; types follow the body.
                 Typed { each: false, ..body }
             }
@@ -546,6 +595,7 @@ impl<'a> Compiler<'a> {
                 });
                 Typed::broken(at)
             }
+            None if self.unusable.contains(&name.text) => Typed::broken(at),
             None => {
                 let mut names: Vec<&str> = builtin::all().map(|b| b.name).collect();
                 names.extend(["once", "first", "last", "previous", "count", "sum", "distinct"]);
@@ -555,10 +605,13 @@ impl<'a> Compiler<'a> {
                         .filter(|(_, (d, _))| matches!(d, Decl::Def(_) | Decl::Table(..)))
                         .map(|(n, _)| n.as_ref()),
                 );
-                let near = suggest(&name.text, names).map(str::to_owned);
+                let near = self.near(&name.text, names);
                 let message = format!("there is no function, definition or table `{}`", name.text);
                 let problem = Diagnostic::error(Code::UnknownFunction, name.span, message);
-                self.problems.push(problem.did_you_mean(near.as_deref()));
+                self.problems.push(match (elsewhere(&name.text), near) {
+                    (Some(here), _) => problem.help(format!("here it is {here}")),
+                    (None, near) => problem.did_you_mean(near.as_deref()),
+                });
                 Typed::broken(at)
             }
         }
@@ -573,7 +626,7 @@ impl<'a> Compiler<'a> {
             let problem = Diagnostic::error(
                 Code::ArgumentCount,
                 at,
-                format!("`{}` does not take {} arguments", function.name, arguments.len()),
+                format!("`{}` does not take {}", function.name, counted(arguments.len(), "argument")),
             )
             .help(format!("it is `{}({}{more})`", function.name, params.join(", ")));
             self.problems.push(problem);
@@ -587,12 +640,8 @@ impl<'a> Compiler<'a> {
                 (Some(Takes::Value(ty)), Argument::Expr(e)) => {
                     let typed = self.expr(e, env);
                     if !typed.ty.fits(ty) {
-                        let message = format!(
-                            "`{}` takes a {} here, and this is a {}",
-                            function.name,
-                            ty.word(),
-                            typed.ty.word()
-                        );
+                        let (wanted, found) = (ty.a(), typed.ty.a());
+                        let message = format!("`{}` takes {wanted} here, and this is {found}", function.name);
                         self.error(Code::ArgumentKind, e.span, message);
                     }
                     nodes.push(NodeArg::Val(typed.node));
@@ -621,9 +670,15 @@ impl<'a> Compiler<'a> {
     fn seen(&mut self, argument: &Expr, at: Span, env: &Env) -> Typed {
         let typed = self.expr(argument, env);
         let node = match &typed.node.kind {
-            NodeKind::Let(i) => self.lets.get(*i).map(|n| n.kind.clone()),
-            kind => Some(kind.clone()),
+            NodeKind::Let(i) => self.lets.get(*i).cloned(),
+            _ => Some(typed.node.clone()),
         };
+        if let Some(node) = &node
+            && !self.afford(count(node), at)
+        {
+            return Typed::broken(at);
+        }
+        let node = node.map(|node| node.kind);
         match node {
             Some(NodeKind::Fact(fact, key)) => Typed::new(at, NodeKind::Seen(fact, key), Ty::Bool),
             // Something else was wrong with it, and that was said.
@@ -747,6 +802,27 @@ impl<'a> Compiler<'a> {
             }
         }
     }
+}
+
+/// What people who know other languages call a function or operator of this one.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "length" | "size" | "lenght" => "`len(x)`",
+        "contains" | "includes" => "`a contains b` for texts, `x in LIST` for lists",
+        "startswith" | "starts_with" => "`a starts with b`",
+        "endswith" | "ends_with" => "`a ends with b`",
+        "match" | "matches" | "regex" => "`text matches /pattern/`",
+        "lowercase" | "tolower" | "to_lower" => "`lower(text)`",
+        "mentions" => "`text mentions CATEGORY`",
+        "default" | "coalesce" => "`a default b`",
+        "exists" => "`once(PATTERN)` for events, `any x in LIST: ..` for lists",
+        _ => return None,
+    })
+}
+
+/// How many nodes a node has.
+fn count(node: &Node) -> usize {
+    usize::try_from(node.size).unwrap_or(usize::MAX)
 }
 
 fn type_of(ty: Type) -> Ty {

@@ -7,9 +7,9 @@ use std::{
 
 use super::{Compiler, Decl, Env, Reads, json_constant, literal};
 use crate::{
-    diag::{Code, Diagnostic, Span, suggest},
+    diag::{Code, Diagnostic, Span},
     lang::{
-        ast::{Binder, Expr, ExprKind, FactItem, ForgetItem, Item, Name, SetItem, TableItem},
+        ast::{Binder, FactItem, ForgetItem, Item, Name, SetItem, TableItem},
         program::{EventField, Fact, Forget, Node, NodeKind, Scope, Table},
         types::Ty,
         val::{Datum, Val, WhyKind},
@@ -58,6 +58,7 @@ impl<'a> Compiler<'a> {
             )
             .help("choose another name");
             self.problems.push(problem);
+            self.unusable.insert(name.text.clone());
             return;
         }
         if let Some((earlier, span)) = self.decls.get(&name.text) {
@@ -73,11 +74,11 @@ impl<'a> Compiler<'a> {
     fn set(&mut self, set: &SetItem) -> Decl<'a> {
         let mut values = BTreeSet::new();
         let mut tools = Vec::new();
+        if let Some(item) = set.items.iter().find(|item| json_constant(item).is_none()) {
+            self.error(Code::TypeMismatch, item.span, "a duration cannot be an element of a set");
+        }
         for item in &set.items {
-            let Some(value) = json_constant(item) else {
-                self.error(Code::TypeMismatch, item.span, "a duration cannot be an element of a set");
-                continue;
-            };
+            let Some(value) = json_constant(item) else { continue };
             if let Some(text) = value.as_str() {
                 tools.push(Arc::from(text));
             }
@@ -95,7 +96,8 @@ impl<'a> Compiler<'a> {
         for (key, value) in &table.rows {
             let at = key.first().map_or(value.span, |k| k.span);
             if key.len() != table.params.len() {
-                let message = format!("this row has {} keys, the table has {} columns", key.len(), table.params.len());
+                let columns = table.params.len();
+                let message = format!("this row has {}, not {columns}", counted(key.len(), "key"));
                 self.error(Code::ArgumentCount, at, message);
                 continue;
             }
@@ -129,12 +131,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn fact(&mut self, fact: &FactItem) -> Fact {
-        self.nodes = 0;
+        self.begin();
         let from: Vec<_> = fact.from.iter().map(|s| self.source(s)).collect();
         let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
         let key: Vec<Node> = fact.key.iter().map(|k| self.expr(k, &env).node).collect();
         let value = self.expr(&fact.value, &env);
-        if !fact.collects && value.ty == Ty::Any {
+        if !fact.collects && value.ty == Ty::Any && !value.is_broken() {
             let problem = Diagnostic::error(
                 Code::FactValueType,
                 fact.value.span,
@@ -159,7 +161,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn forget(&mut self, forget: &ForgetItem) {
-        self.nodes = 0;
+        self.begin();
         let from: Vec<_> = forget.from.iter().map(|s| self.source(s)).collect();
         let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
         let key: Vec<Node> = forget.key.iter().map(|k| self.expr(k, &env).node).collect();
@@ -169,56 +171,62 @@ impl<'a> Compiler<'a> {
                 let columns = self.facts.get(*id).map_or(0, |f| f.key.len());
                 let fact = *id;
                 if columns != key.len() {
-                    let message = format!("the fact `{}` has {columns} keys, not {}", forget.name.text, key.len());
-                    self.error(Code::ArgumentCount, forget.name.span, message);
+                    self.error(
+                        Code::ArgumentCount,
+                        forget.name.span,
+                        wrong_keys(&forget.name.text, columns, key.len()),
+                    );
                 }
                 self.forgets.push(Forget { fact, key, when, from });
             }
-            _ => self.unknown_fact(&forget.name.text, forget.name.span),
+            _ => self.unknown_fact(&forget.name.text, forget.name.span, &[]),
         }
     }
 
-    pub(super) fn unknown_fact(&mut self, name: &str, at: Span) {
+    /// Something is read or emptied like a fact and is none; `names` are variables that could be meant.
+    pub(super) fn unknown_fact(&mut self, name: &str, at: Span, names: &[&str]) {
+        if self.unusable.contains(name) {
+            return;
+        }
         let facts: Vec<&str> =
             self.decls.iter().filter(|(_, (d, _))| matches!(d, Decl::Fact(_))).map(|(n, _)| n.as_ref()).collect();
-        let near = suggest(name, facts).map(str::to_owned);
+        let near = self.near(name, facts.into_iter().chain(names.iter().copied()));
         let problem = Diagnostic::error(Code::UnknownFact, at, format!("there is no fact `{name}`"));
         self.problems.push(problem.did_you_mean(near.as_deref()));
     }
 
-    /// Definitions that no policy uses are compiled as well, so that their mistakes are seen.
+    /// Definitions that nothing uses are compiled as well, so that their mistakes are seen.
     pub(super) fn check_unused_defs(&mut self, items: &[&'a Item]) {
-        let used = used_names(items);
         for item in items {
             let Item::Def(def) = item else { continue };
-            if used.contains(&def.name.text) {
+            if self.used.contains(&def.name.text) {
                 continue;
             }
-            self.nodes = 0;
+            self.begin();
             let mut env = Env { names: Vec::new(), this: EventKind::ALL.to_vec(), it: None, reads: Reads::All };
             for param in &def.params {
-                let unknown =
-                    Node { at: param.span, kind: NodeKind::Const(Val::unknown(WhyKind::Missing, param.span)) };
-                env.names.push((param.text.clone(), super::Binding::Argument(unknown), Ty::Any));
+                let unknown = NodeKind::Const(Val::unknown(WhyKind::Missing, param.span));
+                let node = Node::new(param.span, unknown);
+                env.names.push((param.text.clone(), super::Binding::Argument(node), Ty::Any));
             }
+            self.expanding.push(def.name.text.clone());
             self.expr(&def.body, &env);
+            self.expanding.pop();
         }
     }
 }
 
-/// Names that stand in function position anywhere.
-fn used_names<'i>(items: &[&'i Item]) -> std::collections::HashSet<&'i Arc<str>> {
-    fn walk<'e>(expr: &'e Expr, out: &mut std::collections::HashSet<&'e Arc<str>>) {
-        if let ExprKind::Apply(name, _) = &expr.kind {
-            out.insert(&name.text);
-        }
-        expr.kind.for_each_child(&mut |child| walk(child, out));
+/// `1 key`, `2 keys`.
+pub(super) fn counted(n: usize, word: &str) -> String {
+    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
+/// That a fact is read or emptied with a wrong number of keys.
+pub(super) fn wrong_keys(fact: &str, columns: usize, given: usize) -> String {
+    match columns {
+        0 => format!("the fact `{fact}` has no key"),
+        _ => format!("the fact `{fact}` has {}, not {given}", counted(columns, "key")),
     }
-    let mut out = std::collections::HashSet::new();
-    for item in items {
-        item.for_each_expr(&mut |expr| walk(expr, &mut out));
-    }
-    out
 }
 
 /// The surroundings of a fact's parts: the feeding event and nothing else.

@@ -96,7 +96,7 @@ impl<'a> Compiler<'a> {
         match env.reads {
             Reads::All => {}
             Reads::Facts => {
-                let problem = Diagnostic::error(Code::NotHere, at, "history inside of a pattern")
+                let problem = Diagnostic::error(Code::NotHere, at, "history cannot be asked for inside a pattern")
                     .help("ask for it outside, in a `let` or in a condition of its own");
                 self.problems.push(problem);
                 return Typed::broken(at);
@@ -132,7 +132,7 @@ impl<'a> Compiler<'a> {
         let element = element.map(|e| {
             let typed = self.expr(e, &inner);
             if op == HistoryOp::Sum && !typed.ty.fits(Ty::Number) {
-                let message = format!("this is a {}: a sum is over numbers", typed.ty.word());
+                let message = format!("this is {}: a sum is over numbers", typed.ty.a());
                 self.error(Code::TypeMismatch, e.span, message);
             }
             typed
@@ -233,6 +233,7 @@ impl<'a> Compiler<'a> {
                 self.used.insert(name.text.clone());
                 match self.decls.get(&name.text) {
                     Some((Decl::Const(Val::Known(Datum::Duration(seconds)), _), _)) => Some(*seconds),
+                    None if self.unusable.contains(&name.text) => None,
                     _ => {
                         let message = format!("`{}` is no constant that is a duration", name.text);
                         let problem =

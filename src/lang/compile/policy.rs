@@ -36,7 +36,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn policy(&mut self, policy: &'a PolicyItem) -> Option<Policy> {
-        self.nodes = 0;
+        self.begin();
         self.slots = 0;
         self.lets = Vec::new();
         let mut seen: HashMap<&'static str, Span> = HashMap::new();
@@ -56,6 +56,7 @@ impl<'a> Compiler<'a> {
             None => EventKind::ALL.to_vec(),
         };
         let mut env = Env { names: Vec::new(), this: kinds, it: None, reads: Reads::All };
+        self.later = policy.statements.iter().filter_map(|s| s.let_name()).rev().collect();
         let mut conditions = Vec::new();
         let mut effect = None;
         let mut message = Vec::new();
@@ -73,10 +74,16 @@ impl<'a> Compiler<'a> {
             if !word.is_empty()
                 && let Some(earlier) = seen.insert(word, statement.span)
             {
-                let what = if word == "effect" { "an effect (deny, review, flag or milestone)" } else { word };
+                let (what, help) = match word {
+                    "effect" => ("effect: deny, review, flag or milestone", "declare a second policy"),
+                    "on" => ("`on`", "several kinds of event are joined by `or`"),
+                    "tags" => ("`tags`", "several tags are separated by commas"),
+                    word => (word, "leave one of them out"),
+                };
                 let problem =
                     Diagnostic::error(Code::StatementTwice, statement.span, format!("a policy has only one {what}"))
-                        .secondary(earlier, "the first one");
+                        .secondary(earlier, "the first one")
+                        .help(help);
                 self.problems.push(problem);
                 continue;
             }
@@ -92,6 +99,7 @@ impl<'a> Compiler<'a> {
                         self.problems.push(problem);
                     }
                     let typed = self.expr(value, &env);
+                    self.later.pop();
                     self.lets.push(typed.node);
                     let_names.push((name.text.clone(), value.span));
                     env.names.push((name.text.clone(), Binding::Let(self.lets.len() - 1), typed.ty));
@@ -186,11 +194,8 @@ impl<'a> Compiler<'a> {
     pub(super) fn condition(&mut self, expr: &Expr, env: &Env) -> Node {
         let typed = self.expr(expr, env);
         if !typed.ty.fits(Ty::Bool) {
-            let problem = Diagnostic::error(
-                Code::TypeMismatch,
-                expr.span,
-                format!("this is a {}, not a condition", typed.ty.word()),
-            );
+            let problem =
+                Diagnostic::error(Code::TypeMismatch, expr.span, format!("this is {}, not a condition", typed.ty.a()));
             self.problems.push(match typed.ty {
                 Ty::Event => problem.help("whether there is one says `once(..)` or `known(..)`"),
                 _ => problem.help("compare it with something"),
