@@ -302,7 +302,6 @@ mod tests {
             format!("def f() = x matches /\"/ and {deep}"),
             format!("def f() = x.matches / {deep} / 2"),
             format!("def f() = (x) / {deep} / 2"),
-            format!("def f() = x matches /[/] and {deep}"),
             format!("policy P \"\" {{ message \"{{ {deep}"),
             format!("policy P \"\" {{ message \"a{{x}}b\\u{{7b}}{{{deep}"),
             format!("policy P \"\" {{ message \"{{\"\"}}{{{deep}\" }}"),
