@@ -15,6 +15,9 @@ use std::{
     time::Duration,
 };
 
+/// Where the service listens if nobody says otherwise, and where the client looks for it.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
+
 /// The settings, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -112,7 +115,7 @@ pub enum Expected {
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Expected::Address => f.write_str("an address and port such as 127.0.0.1:50051"),
+            Expected::Address => write!(f, "an address and port such as {DEFAULT_ADDRESS}"),
             Expected::Between(least, most) => write!(f, "a whole number from {least} to {most}"),
             Expected::Duration => f.write_str("a time span such as 10s, 250ms or 30m"),
             Expected::Bytes => f.write_str("a number of bytes such as 65536, 64KiB or 4MiB"),
@@ -193,7 +196,7 @@ impl Setting {
 }
 
 macro_rules! setting {
-    ($key:literal, $default:literal, $help:literal, $field:ident, $read:expr) => {
+    ($key:literal, $default:expr, $help:literal, $field:ident, $read:expr) => {
         Setting {
             key: $key,
             help: $help,
@@ -211,7 +214,7 @@ macro_rules! setting {
 pub const SETTINGS: &[Setting] = &[
     setting!("rules", "rules", "Folder with one folder per rule pack", rules, path),
     setting!("data", "probity-data", "Folder of the audit store", data, path),
-    setting!("listen", "127.0.0.1:50051", "Address and port to serve on; port 0 takes a free one", listen, address),
+    setting!("listen", DEFAULT_ADDRESS, "Address and port to serve on; port 0 takes a free one", listen, address),
     Setting {
         switch: true,
         ..setting!(

@@ -240,6 +240,49 @@ fn an_episode_is_a_line_with_its_keys_in_order() {
 }
 
 #[test]
+fn the_parts_of_a_reward_are_apart_where_the_pack_declares_them() {
+    let policy = r#"
+policy PAY "no large payments" { severity 0.9  on call pay  deny if args.amount > 100 }
+policy OFF "about something else" { severity 0  on user  flag if text contains "weather" }
+policy PAID "something was paid" { severity 2  on call pay  milestone if true }
+"#;
+    let reward = "
+components:
+  violation: {weight: 2}
+  plausibility: {weight: 0.5, policies: [OFF]}
+  progress: {weight: 0.1, policies: [PAID]}
+  diversity: {weight: 0.25}
+";
+    let rules = Rules::new(&[("pack.yaml", MANIFEST), ("policies/p.policy", policy), ("reward.yaml", reward)]);
+    let mut episode: Value = serde_json::from_str(&pay("e", &[(101.0, "anna"), (102.0, "anna")])).unwrap();
+    let said = |text: &str| json!({"role": "user", "content": text});
+    let messages = episode["messages"].as_array_mut().unwrap();
+    messages.insert(0, said("pay it"));
+    messages.push(said("and the weather?"));
+    messages.push(said("thanks"));
+    messages.push(json!({"role": "user"}));
+    let expected = |diversity: u32, total: f64| {
+        json!({
+            "violation": {"value": 1.35, "weight": 2.0},
+            "plausibility": {"value": 0.75, "weight": 0.5},
+            "progress": {"value": 2.0, "weight": 0.1},
+            "diversity": {"value": f64::from(diversity), "weight": 0.25},
+            "total": total,
+        })
+    };
+    let args = replay(&rules, &["--format", "jsonl", "-"]);
+    let line = &probity_with(&args, &episode.to_string()).lines()[0];
+    assert_eq!((&line["reward"], &line["violation_reward"]), (&expected(1, 3.525), &json!(1.35)));
+    // What the caller knows is not new; what it names in vain changes nothing.
+    let args = replay(&rules, &["--format", "jsonl", "--known-hits", "PAY,OTHER", "-"]);
+    assert_eq!(probity_with(&args, &episode.to_string()).lines()[0]["reward"], expected(0, 3.275));
+    let table = probity_with(&replay(&rules, &["-"]), &episode.to_string()).out;
+    let parts =
+        "reward: violation 1.35 x 2, plausibility 0.75 x 0.5, progress 2 x 0.1, diversity 1 x 0.25, total 3.525";
+    assert!(table.contains(parts), "{table}");
+}
+
+#[test]
 fn a_broken_line_stands_in_its_place_and_the_rest_is_judged() {
     let rules = Rules::desk();
     let input = format!("{}\n[1]\n\n{{\"secret\": \n{{\"messages\": 3}}\n\n\n", pay("e1", &[(1.0, "anna")]));
@@ -520,13 +563,18 @@ fn a_policy_is_explained_on_a_trace() {
     ] {
         assert!(ran.out.contains(words), "{words}\n{}", ran.out);
     }
-    assert!(ran.out.ends_with("fires 1, passes 1, undecided 1 times in 2 episodes\n"), "{}", ran.out);
+    let end = "fires 1, passes 1, undecided 1 times in 2 episodes\n\
+               nearest miss: e, turn 1, call pay: 1 condition short\n    false    args.amount > 100\n";
+    assert!(ran.out.ends_with(end), "{}", ran.out);
     let ran = probity(&["explain", &desk, "P1", "--trace", trace, "--episode", "e", "--format", "json"]);
     let lines = ran.lines();
     assert_eq!(lines.len(), 1);
     let judged = &lines[0]["judged"];
     assert_eq!(judged[0]["outcome"], "fires");
-    assert_eq!(judged[1]["conditions"], json!([{"source": "args.amount > 100", "holds": false, "rests_on_turns": []}]));
+    assert_eq!(
+        judged[1]["conditions"],
+        json!([{"source": "args.amount > 100", "holds": false, "short": true, "rests_on_turns": []}])
+    );
     assert_eq!(probity(&["explain", &desk, "P1", "--trace", trace, "--episode", "z"]).code, 2);
     assert_eq!(probity(&["explain", &desk, "P1", "--trace", "/missing"]).code, 2);
 }
@@ -595,4 +643,57 @@ fn the_demo_on_broken_rules_says_what_is_wrong() {
     assert!(ran.err.contains("pack.yaml:4:1"), "{}", ran.err);
     // Rules without the pack of the conversations.
     assert_eq!(probity(&["demo", "--rules", Rules::desk().path()]).code, 2);
+}
+
+#[test]
+fn the_nearest_miss_is_where_the_fewest_conditions_are_short() {
+    let policy = r#"
+policy NEAR "two ways" {
+  severity 1
+  on call pay
+  when args.to != "bank"
+  deny if (args.amount > 100 and args.to == "carl") or not args.amount > 0
+}
+"#;
+    let rules = Rules::new(&[("pack.yaml", MANIFEST), ("policies/p.policy", policy)]);
+    let desk = format!("{}/desk", rules.path());
+    let scratch = tempfile::tempdir().unwrap();
+    let trace = scratch.path().join("t.jsonl");
+    // Of the first, two conditions are short whichever way it goes; of the others one.
+    fs::write(&trace, pay("e", &[(50.0, "bank"), (50.0, "anna"), (101.0, "anna")])).unwrap();
+    let ran = probity(&["explain", &desk, "NEAR", "--trace", trace.to_str().unwrap()]);
+    let end = "nearest miss: e, turn 1, call pay: 1 condition short\n    true     args.amount > 0\n";
+    assert!(ran.out.ends_with(end), "{}", ran.out);
+    fs::write(&trace, pay("e", &[(50.0, "bank"), (200.0, "carl")])).unwrap();
+    let ran = probity(&["explain", &desk, "NEAR", "--trace", trace.to_str().unwrap()]);
+    let end = "nearest miss: e, turn 0, call pay: 2 conditions short\n    \
+               false    args.to != \"bank\"\n    true     args.amount > 0\n";
+    assert!(ran.out.ends_with(end), "{}", ran.out);
+}
+
+// ---- init ----
+
+#[test]
+fn a_new_pack_has_no_mistakes_and_its_tests_pass() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("my-agent");
+    let folder = folder.to_str().unwrap();
+    let made = probity(&["init", folder]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""));
+    let checked = probity(&["check", folder]);
+    assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
+    assert!(checked.out.contains("0 errors, 0 warnings"), "{}", checked.out);
+    let tested = probity(&["test", folder]);
+    assert_eq!(tested.code, 0, "{}{}", tested.out, tested.err);
+    assert!(fs::read_to_string(format!("{folder}/pack.yaml")).unwrap().contains("name: \"my-agent\""));
+    // Nothing is written over.
+    fs::write(format!("{folder}/pack.yaml"), "mine").unwrap();
+    let again = probity(&["init", folder]);
+    assert_eq!(again.code, 2);
+    assert!(again.err.contains("exists: nothing was written"), "{}", again.err);
+    assert_eq!(fs::read_to_string(format!("{folder}/pack.yaml")).unwrap(), "mine");
+    for bad in ["1x", "a b", "é", ".."] {
+        assert_eq!(probity(&["init", scratch.path().join(bad).to_str().unwrap()]).code, 2, "{bad}");
+    }
+    assert_eq!(probity(&["init", "/dev/null/x"]).code, 2);
 }

@@ -4,7 +4,7 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use crate::model::{
-    CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, Malformed, Num, Signal, Step, Undecided,
+    CallAnswer, Condition, Digest, Effect, Evidence, Firing, Gate, Hit, Malformed, Num, Signal, Step, Undecided,
 };
 
 use super::*;
@@ -13,7 +13,7 @@ use super::*;
 const SECRET: &str = "mia.li@example.com";
 
 fn pack(version: &str) -> Arc<PackRef> {
-    Arc::new(PackRef { name: "airline".into(), version: version.into(), digest: [7; 32] })
+    Arc::new(PackRef { name: "airline".into(), version: version.into(), digest: Digest::new([7; 32]) })
 }
 
 fn firing(policy: &str) -> Firing {
@@ -47,6 +47,7 @@ fn judged(session: &str, seq: u64, step: Step) -> Draft {
 
 fn full_step() -> Step {
     Step {
+        speaker: None,
         turn: 4,
         calls: vec![
             CallAnswer { index: 0, call_id: SECRET.to_owned(), gate: Gate::Allow },

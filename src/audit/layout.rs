@@ -26,7 +26,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Effect, Evidence, Gate, Num, Seq};
+use crate::model::{Digest, Effect, Evidence, Gate, Num, Seq};
 
 use super::{
     bytes::{BytesError, Reader, put_len, put_number, put_text},
@@ -184,7 +184,7 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
 fn put_pack(out: &mut Vec<u8>, pack: &PackRef) {
     put_text(out, &pack.name);
     put_text(out, &pack.version);
-    out.extend_from_slice(&pack.digest);
+    out.extend_from_slice(pack.digest.bytes());
 }
 
 fn put_evidence(out: &mut Vec<u8>, evidence: &Evidence) {
@@ -334,7 +334,11 @@ fn read_condition(reader: &mut Reader<'_>) -> Result<ConditionRecord, LayoutErro
 }
 
 fn read_pack(reader: &mut Reader<'_>) -> Result<Arc<PackRef>, LayoutError> {
-    Ok(Arc::new(PackRef { name: reader.text()?.into(), version: reader.text()?.into(), digest: reader.array()? }))
+    Ok(Arc::new(PackRef {
+        name: reader.text()?.into(),
+        version: reader.text()?.into(),
+        digest: Digest::new(reader.array()?),
+    }))
 }
 
 fn read_gate(reader: &mut Reader<'_>) -> Result<Gate, LayoutError> {

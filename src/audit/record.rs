@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::model::{Effect, Gate, Num, PolicyId, Seq, Step, Turn};
+use crate::model::{Digest, Effect, Gate, Num, PolicyId, Seq, Step, Turn};
 
 /// The number of a record in its store: 1 for the first, without gaps.
 pub type RecordNumber = u64;
@@ -16,21 +16,12 @@ pub struct PackRef {
     /// Its version, as written.
     pub version: Arc<str>,
     /// The digest of its meaning.
-    pub digest: [u8; 32],
-}
-
-impl PackRef {
-    /// The digest in lower-case hex.
-    pub fn hex(&self) -> String {
-        // Every answer carries it, so it is put together without the machinery of formatting.
-        let digit = |n: u8| char::from(if n < 10 { b'0' + n } else { b'a' + n - 10 });
-        self.digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-    }
+    pub digest: Digest,
 }
 
 impl fmt::Debug for PackRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.name, self.version, self.hex())
+        write!(f, "{} {} {}", self.name, self.version, self.digest)
     }
 }
 
@@ -213,18 +204,4 @@ pub struct SignalRecord {
     pub event: Seq,
     /// Why.
     pub conditions: Vec<ConditionRecord>,
-}
-
-#[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_shows_as_hex() {
-        let mut digest = [0; 32];
-        digest[..4].copy_from_slice(&[0x00, 0x9a, 0xf0, 0xff]);
-        let pack = PackRef { name: "p".into(), version: "1".into(), digest };
-        assert_eq!(pack.hex(), format!("009af0ff{}", "0".repeat(56)));
-    }
 }

@@ -12,13 +12,15 @@ use tonic::{
 };
 use tonic_types::StatusExt;
 
+use crate::config::DEFAULT_ADDRESS;
+
 use super::{Exit, Failure, Format, Outcome};
 
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
     /// Address of the server
-    #[arg(long, global = true, env = "PROBITY_SERVER", default_value = "127.0.0.1:50051")]
+    #[arg(long, global = true, env = "PROBITY_SERVER", default_value = DEFAULT_ADDRESS)]
     server: String,
     /// Form of the report
     #[arg(long, global = true, value_enum, default_value_t)]

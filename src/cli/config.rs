@@ -6,7 +6,11 @@ use serde_json::json;
 
 use crate::config::{Config, Origin, SETTINGS};
 
-use super::{Exit, Format, Outcome, settings::SettingFlags};
+use super::{
+    Exit, Format, Outcome,
+    output::{Output, plain},
+    settings::SettingFlags,
+};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -34,7 +38,9 @@ struct Show {
 pub fn run(args: Args) -> Outcome {
     let Command::Show(show) = args.command;
     let config = show.flags.load()?;
-    print!("{}", report(&config, show.format));
+    let mut out = Output::new();
+    out.text(report(&config, show.format))?;
+    out.flush()?;
     Ok(Exit::Fine)
 }
 
@@ -54,7 +60,7 @@ fn report(config: &Config, format: Format) -> String {
             for (key, value, origin) in &config.origins {
                 table.add_row([(*key).to_owned(), value.clone(), origin_text(key, origin)]);
             }
-            format!("{table}\n")
+            plain(&table)
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     diag::suggest,
-    engine::{Outcome as Fate, Pack, Visit, walk_through},
+    engine::{Outcome as Fate, Pack, Visit, nearest_miss, walk_through},
     ingest::Episode,
     lang::explain::Explanation,
 };
@@ -128,6 +128,7 @@ fn walk(pack: &Pack, policy: &Explanation, trace: &Path, args: &Args, out: &mut 
     let reader = BufReader::new(File::open(trace).map_err(refused)?);
     let mut exit = Exit::Fine;
     let (mut episodes, mut fired, mut undecided, mut passed) = (0usize, 0usize, 0usize, 0usize);
+    let mut nearest: Option<(String, Visit)> = None;
     if args.format == Format::Table {
         out.line(format_args!("{}  {}", policy.policy, policy.title))?;
     }
@@ -153,6 +154,11 @@ fn walk(pack: &Pack, policy: &Explanation, trace: &Path, args: &Args, out: &mut 
         fired += count(Fate::Fires);
         undecided += count(Fate::Undecided);
         passed += count(Fate::Passes);
+        if let Some(miss) = nearest_miss(&judged)
+            && nearest.as_ref().is_none_or(|(_, so_far)| miss.short < so_far.short)
+        {
+            nearest = Some((episode.id.clone(), miss.clone()));
+        }
         let walked = Walked { episode_id: &episode.id, policy: &policy.policy, judged };
         match args.format {
             Format::Json => out.line(json(&walked))?,
@@ -166,8 +172,22 @@ fn walk(pack: &Pack, policy: &Explanation, trace: &Path, args: &Args, out: &mut 
     if args.format == Format::Table {
         let episodes = counted(episodes, "episode", "episodes");
         out.line(format_args!("\nfires {fired}, passes {passed}, undecided {undecided} times in {episodes}"))?;
+        if let Some((episode, miss)) = nearest {
+            nearest_words(&episode, &miss, out)?;
+        }
     }
     Ok(exit)
+}
+
+/// Where the policy was nearest to firing without doing so, and what kept it.
+fn nearest_words(episode: &str, miss: &Visit, out: &mut Output) -> Result<(), Failure> {
+    let kept = counted(miss.short, "condition", "conditions");
+    out.line(format_args!("nearest miss: {episode}, turn {}, {}: {kept} short", miss.turn, miss.event))?;
+    for condition in miss.conditions.iter().filter(|c| c.short) {
+        let truth = condition.holds.map_or("unknown", |holds| if holds { "true" } else { "false" });
+        out.line(format_args!("    {truth:<8} {}", condition.source))?;
+    }
+    Ok(())
 }
 
 fn visits(walked: &Walked<'_>, out: &mut Output) -> Result<(), Failure> {

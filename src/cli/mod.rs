@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod demo;
 mod explain;
+mod init;
 mod output;
 mod packs;
 mod replay;
@@ -84,6 +85,8 @@ enum Command {
     Replay(replay::Args),
     /// Say what a policy means and costs, and how it fared on a trace
     Explain(explain::Args),
+    /// Write the skeleton of a rule pack
+    Init(init::Args),
     /// Serve rule packs over gRPC
     Serve(serve::Args),
     /// Try a running server
@@ -100,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Test(args) => test::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Init(args) => init::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
         Command::Config(args) => config::run(args),

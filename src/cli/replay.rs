@@ -4,6 +4,7 @@ mod lines;
 mod report;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
     path::{Path, PathBuf},
@@ -41,6 +42,9 @@ pub struct Args {
     /// Also compare with the verdicts of judges that the episodes carry (with JSON lines: on standard error)
     #[arg(long)]
     rescore: bool,
+    /// Policies whose hits are not new, for the diversity component of the reward
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    known_hits: Vec<String>,
     /// Exit with 1 if there is a violation
     #[arg(long)]
     fail_on_hit: bool,
@@ -75,6 +79,7 @@ pub fn run(args: Args) -> Outcome {
         metrics: MetricsTally::new(&counted),
         judges: JudgeTally::new(&counted),
         broken: 0,
+        known: args.known_hits.into_iter().collect(),
         pack,
     };
     inputs.into_iter().try_for_each(|input| replay.input(input))?;
@@ -115,6 +120,7 @@ struct Replay {
     metrics: MetricsTally,
     judges: JudgeTally,
     broken: u64,
+    known: BTreeSet<String>,
 }
 
 impl Replay {
@@ -140,8 +146,8 @@ impl Replay {
         self.metrics.add(&figures);
         self.judges.add(&figures, &outcome.judge);
         match self.form {
-            Form::Jsonl => self.out.line(EpisodeLine::of(&self.pack, &outcome).json()),
-            Form::Table => report::episode(&self.pack, &outcome, &mut self.out),
+            Form::Jsonl => self.out.line(EpisodeLine::of(&self.pack, &outcome, &self.known).json()),
+            Form::Table => report::episode(&self.pack, &outcome, &self.known, &mut self.out),
         }
     }
 

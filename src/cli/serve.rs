@@ -1,6 +1,10 @@
 //! `probity serve`: the service in the foreground, until SIGTERM or SIGINT. SIGHUP reloads the rules.
 
-use std::{io, num::NonZero, sync::Arc};
+use std::{
+    io::{self, Write},
+    num::NonZero,
+    sync::Arc,
+};
 
 use tokio::{
     runtime::{Builder, Runtime},
@@ -55,7 +59,8 @@ async fn serve(settings: &Settings) -> Outcome {
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
     let mut hup = signal(SignalKind::hangup()).map_err(Failure::environment)?;
     let running = grpc::start(settings).await.map_err(failure)?;
-    println!("probity is serving on {}", running.address());
+    // A server goes on without somebody who reads this.
+    let _ = writeln!(io::stdout(), "probity is serving on {}", running.address());
     loop {
         tokio::select! {
             _ = term.recv() => break,

@@ -1,12 +1,12 @@
 //! A whole episode through a session: what replay, metrics and training loops use.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Pack, Session};
 use crate::{
     ingest::{Episode, JudgeVerdict, Messages},
-    model::{Hit, Malformed, Num, Signal, Step, Turn, Undecided},
-    reward::EpisodeFigures,
+    model::{EventKind, Hit, Malformed, Num, Signal, Step, Turn, Undecided},
+    reward::{EpisodeFigures, EpisodeReward, Facts},
 };
 
 /// What an episode gave. Lists are by turn, then policy id.
@@ -26,6 +26,8 @@ pub struct EpisodeOutcome {
     pub signals: Vec<Signal>,
     /// The sum of the hits' rewards; none beyond 38 digits.
     pub violation_reward: Option<Num>,
+    /// The turns of the messages of role `user`: those of the auditor, where an episode is an audit.
+    pub user_turns: BTreeSet<Turn>,
     /// What judges said about it.
     pub judge: Vec<JudgeVerdict>,
 }
@@ -66,6 +68,9 @@ impl EpisodeOutcome {
         for hit in &step.hits {
             self.violation_reward = self.violation_reward.and_then(|sum| sum.add(hit.reward));
         }
+        if step.speaker == Some(EventKind::User) {
+            self.user_turns.insert(step.turn);
+        }
         self.hits.extend(step.hits);
         self.undecided.extend(step.undecided);
         self.malformed.extend(step.malformed);
@@ -79,6 +84,18 @@ impl EpisodeOutcome {
         self.undecided.sort_by(|a, b| (a.turn, &a.policy).cmp(&(b.turn, &b.policy)));
         self.signals.sort_by(|a, b| (a.turn, &a.firing.policy).cmp(&(b.turn, &b.firing.policy)));
         self.malformed.sort_by_key(|m| m.turn);
+    }
+
+    /// Its reward, part by part as the pack declares. `known` are policies whose hits are not new.
+    pub fn reward(&self, pack: &Pack, known: &BTreeSet<String>) -> EpisodeReward {
+        let facts = Facts {
+            auditor: &self.user_turns,
+            violation: self.violation_reward,
+            hit: self.hits.iter().map(|h| h.firing.policy.as_ref()).collect(),
+            signals: self.signals.iter().map(|s| (s.firing.policy.as_ref(), s.effect, s.turn)).collect(),
+            undecided: self.undecided.iter().map(|u| (u.policy.as_ref(), u.turn)).collect(),
+        };
+        pack.components().pay(&facts, known)
     }
 
     /// What it contributes to metrics.

@@ -2,19 +2,20 @@
 //! reported together. Nothing is usable while there is an error.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::{Digest, Pack, PackParts};
+use super::{Pack, PackParts};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, quote, suggest},
     ingest::ErrorRule,
     keywords::Categories,
     lang::{self, Limits, Surroundings},
-    pack::{PackSources, PackSpec, RuleSources, TestCase},
-    reward::Discount,
+    model::{Digest, Effect, Num},
+    pack::{ComponentsSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
+    reward::{Components, Plausibility, Progress},
 };
 
 /// All packs that are served together. Immutable.
@@ -122,13 +123,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
     check_severities(&program, &spec, &mut problems);
     check_tests(&program, &spec.tests, &mut problems);
     let digest = digest(&spec, &modules);
-    let discount = match Discount::new(spec.reward.discount.clone()) {
-        Ok(discount) => discount,
-        Err(e) => {
-            problems.push(Diagnostic::error(Code::WrongValue, spec.name.span, e.to_string()));
-            return (None, problems);
-        }
-    };
+    let components = components(&program, &spec.reward.components, &mut problems);
     let parts = PackParts {
         name: Arc::from(spec.name.value.as_str()),
         version: spec.version,
@@ -137,7 +132,8 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         program,
         errors: ErrorRule { prefix: spec.errors.prefix },
         on_undecided: spec.on_undecided,
-        discount,
+        discount: spec.reward.discount,
+        components,
         limits: Limits::default(),
         calibration: spec.calibration,
         tests: spec.tests,
@@ -189,6 +185,54 @@ fn check_tests(program: &lang::Program, tests: &[TestCase], problems: &mut Diagn
     }
 }
 
+/// The components of the reward, with their policies found.
+fn components(program: &lang::Program, spec: &ComponentsSpec, problems: &mut Diagnostics) -> Components {
+    let ComponentsSpec { violation, plausibility, progress, diversity } = spec;
+    let plausibility = plausibility.as_ref().map(|(weight, named)| {
+        let policies = paid(program, named, Effect::Flag, problems);
+        Plausibility { weight: *weight, policies: policies.into_iter().map(|p| p.id.clone()).collect() }
+    });
+    let progress = progress.as_ref().map(|(weight, named)| {
+        let policies = paid(program, named, Effect::Milestone, problems);
+        Progress { weight: *weight, milestones: policies.into_iter().map(|p| (p.id.clone(), p.severity)).collect() }
+    });
+    Components { violation: *violation, plausibility, progress, diversity: *diversity }
+}
+
+/// The policies that a component names, which must have the effect that it looks at.
+fn paid<'p>(
+    program: &'p lang::Program,
+    named: &[Spanned<String>],
+    effect: Effect,
+    problems: &mut Diagnostics,
+) -> Vec<&'p lang::program::Policy> {
+    let of_effect = || program.policies.iter().filter(|p| p.effect == effect);
+    let mut found: Vec<&lang::program::Policy> = Vec::new();
+    for Spanned { value, span } in named {
+        match program.policies.iter().find(|p| *p.id == **value) {
+            Some(policy) if policy.effect != effect => {
+                let message = format!(
+                    "`{value}` is a {} policy; this component is paid for {}",
+                    policy.effect.word(),
+                    effect.word()
+                );
+                let problem = Diagnostic::error(Code::WrongValue, *span, format!("{message} policies"));
+                problems.push(problem.secondary(policy.span, "declared here"));
+            }
+            Some(policy) if found.iter().any(|p| p.id == policy.id) => {
+                problems.push(Diagnostic::error(Code::NameTwice, *span, format!("`{value}` is named twice")));
+            }
+            Some(policy) => found.push(policy),
+            None => {
+                let message = format!("the pack has no policy {}", quote(value));
+                let near = suggest(value, of_effect().map(|p| p.id.as_ref()));
+                problems.push(Diagnostic::error(Code::UnknownName, *span, message).did_you_mean(near));
+            }
+        }
+    }
+    found
+}
+
 /// The digest of what a pack means. Its version and description say the same of the same meaning, and
 /// are left out, as are comments, layout, and the order of declarations.
 fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
@@ -199,7 +243,17 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
     part(&mut hasher, spec.errors.prefix.as_deref().unwrap_or_default().as_bytes());
     part(&mut hasher, spec.on_undecided.word().as_bytes());
     part(&mut hasher, spec.calibration.word().as_bytes());
-    part(&mut hasher, format!("{:?}", spec.reward.discount).as_bytes());
+    part(&mut hasher, format!("{:?}", spec.reward.discount.values()).as_bytes());
+    let components = &spec.reward.components;
+    if *components != ComponentsSpec::default() {
+        let named = |part: &Option<(Num, Vec<Spanned<String>>)>| {
+            part.as_ref()
+                .map(|(weight, policies)| (*weight, policies.iter().map(|p| p.value.clone()).collect::<BTreeSet<_>>()))
+        };
+        let paid =
+            (components.violation, named(&components.plausibility), named(&components.progress), components.diversity);
+        part(&mut hasher, format!("{paid:?}").as_bytes());
+    }
     let mut categories: Vec<String> = spec.keywords.specs.iter().map(|c| format!("{:?}", c.value)).collect();
     categories.sort();
     for category in categories {

@@ -17,7 +17,7 @@ mod tests;
 
 pub use episode::{EpisodeOutcome, run_episode};
 pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rules};
-pub use pack::{Digest, Pack, PackParts, PolicyInfo, RewardDigits};
+pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests};
 pub use session::{Session, SessionError};
-pub use walk::{Outcome, Visit, VisitCondition, walk_through};
+pub use walk::{Outcome, Visit, VisitCondition, nearest_miss, walk_through};

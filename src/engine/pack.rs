@@ -1,42 +1,14 @@
 //! A compiled pack: what is shared by all sessions that are judged by it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     ingest::ErrorRule,
     lang::{Limits, Program},
-    model::{Effect, Gate, Num, PolicyId},
+    model::{Digest, Effect, Gate, Num, PolicyId},
     pack::{Calibration, TestCase},
-    reward::{Counted, Discount},
+    reward::{Components, Counted, Discount},
 };
-
-/// The digest of a pack's meaning: comments, layout, description and version do not change it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    /// From its bytes.
-    pub fn new(bytes: [u8; 32]) -> Digest {
-        Digest(bytes)
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// The parts that a pack is made of.
 #[derive(Debug)]
@@ -47,7 +19,7 @@ pub struct PackParts {
     pub version: semver::Version,
     /// One line on what it is for; may be empty.
     pub description: String,
-    /// The digest of its meaning.
+    /// The digest of its meaning: comments, layout, description and version do not change it.
     pub digest: Digest,
     /// The compiled policies.
     pub program: Program,
@@ -57,6 +29,8 @@ pub struct PackParts {
     pub on_undecided: Gate,
     /// The repeat discount.
     pub discount: Discount,
+    /// What an episode's reward is made of.
+    pub components: Components,
     /// Limits of one session.
     pub limits: Limits,
     /// Whether its numbers were fitted to data.
@@ -153,6 +127,11 @@ impl Pack {
     /// Limits of one session.
     pub fn limits(&self) -> &Limits {
         &self.parts.limits
+    }
+
+    /// What an episode's reward is made of.
+    pub fn components(&self) -> &Components {
+        &self.parts.components
     }
 
     /// Whether its numbers were fitted to data.

@@ -104,7 +104,9 @@ impl Session {
             return Err(SessionError::Ended);
         }
         let taken = self.ingest.message(message)?;
-        Ok(self.take(taken))
+        let speaks = |kind: &EventKind| matches!(kind, EventKind::System | EventKind::User | EventKind::Assistant);
+        let speaker = taken.events.iter().map(|event| event.kind()).find(speaks);
+        Ok(Step { speaker, ..self.take(taken) })
     }
 
     /// Takes in one proposed call. The same proposal again gets the answer that it got.

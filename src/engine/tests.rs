@@ -10,8 +10,8 @@ use crate::{
     ingest::{ErrorRule, Proposal},
     keywords::Categories,
     lang::{Limits, Surroundings, compile, parse},
-    model::{Gate, Step, Value, json},
-    reward::Discount,
+    model::{Digest, Gate, Step, Value, json},
+    reward::{Components, Discount},
 };
 
 /// A pack of one file, without keywords.
@@ -38,6 +38,7 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         errors: ErrorRule { prefix: Some("Error".to_owned()) },
         on_undecided: Gate::Review,
         discount: Discount::default(),
+        components: Components::default(),
         limits: Limits::default(),
         calibration: crate::pack::Calibration::Uncalibrated,
         tests: Vec::new(),

@@ -35,6 +35,8 @@ pub struct Visit {
     /// Why it is undecided, without values of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How many of its conditions would have to turn out otherwise for it to fire, at least.
+    pub short: usize,
     /// Each condition of the policy, in source order.
     pub conditions: Vec<VisitCondition>,
 }
@@ -49,8 +51,15 @@ pub struct VisitCondition {
     /// Why it is unknown, without values of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// One of the fewest that would have to turn out otherwise.
+    pub short: bool,
     /// Turns of earlier events that this rests on, ascending.
     pub rests_on_turns: Vec<Turn>,
+}
+
+/// Of events that the policy passed, the one at which it was nearest to firing; of several the first.
+pub fn nearest_miss(visits: &[Visit]) -> Option<&Visit> {
+    visits.iter().filter(|v| v.outcome == Outcome::Passes).min_by_key(|v| v.short)
 }
 
 /// Walks an episode through a pack and tells of the events that the policy judges. None if the pack has
@@ -91,7 +100,8 @@ fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Vi
         Tri::Unknown(why) => (Outcome::Undecided, Some(pack.program().reason(why))),
     };
     let turn_of = |seq: &Seq| usize::try_from(*seq).ok().and_then(|at| turns.get(at)).copied();
-    let conditions = looked.leaves.into_iter().map(|leaf| {
+    let short_of = looked.short_of;
+    let conditions = looked.leaves.into_iter().enumerate().map(|(place, leaf)| {
         let (holds, reason) = match leaf.truth {
             Tri::True => (Some(true), None),
             Tri::False => (Some(false), None),
@@ -99,7 +109,8 @@ fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Vi
         };
         let mut rests_on_turns: Vec<Turn> = leaf.rests_on.iter().filter_map(turn_of).collect();
         rests_on_turns.dedup();
-        VisitCondition { source: leaf.source.to_string(), holds, reason, rests_on_turns }
+        let short = short_of.contains(&place);
+        VisitCondition { source: leaf.source.to_string(), holds, reason, short, rests_on_turns }
     });
     let kind = event.kind().word();
     Visit {
@@ -109,5 +120,6 @@ fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Vi
         outcome,
         reason,
         conditions: conditions.collect(),
+        short: short_of.len(),
     }
 }

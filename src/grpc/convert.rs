@@ -2,7 +2,7 @@
 //! does not compile until somebody decides what it means. Requests report every broken field at once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -15,7 +15,7 @@ use crate::{
     engine::{Pack, PolicyInfo},
     ingest::Episode,
     model::{self, Effect, Gate, Num, Value, json},
-    reward::{self, JudgeMetrics, Metrics},
+    reward::{self, EpisodeReward, JudgeMetrics, Metrics, Part},
     service::{Answer, Ask, Item, ItemBody, JudgeAsk, Measured, Observed, Prints, ProposedCall, Scored, ScoredEpisode},
 };
 
@@ -176,9 +176,20 @@ pub fn judge_ask(request: wire::ReportJudgeRequest) -> Result<JudgeAsk, Status> 
     faults.or(JudgeAsk { session: session_id, policy, turn, hit, judge_id })
 }
 
-/// Reads a request of `ScoreEpisodes`: the pack and the episodes.
-pub fn episodes(request: wire::ScoreEpisodesRequest, max_items: usize) -> Result<(String, Vec<Episode>), Status> {
-    let wire::ScoreEpisodesRequest { pack, episodes_json } = request;
+/// A request of `ScoreEpisodes`, read.
+#[derive(Debug)]
+pub struct ScoreAsk {
+    /// The rule pack.
+    pub pack: String,
+    /// The episodes, at least one.
+    pub episodes: Vec<Episode>,
+    /// Policies whose hits are not new.
+    pub known: BTreeSet<String>,
+}
+
+/// Reads a request of `ScoreEpisodes`.
+pub fn score_ask(request: wire::ScoreEpisodesRequest, max_items: usize) -> Result<ScoreAsk, Status> {
+    let wire::ScoreEpisodesRequest { pack, episodes_json, known_policies } = request;
     let mut faults = Faults::default();
     faults.name("pack", &pack);
     if episodes_json.is_empty() {
@@ -195,7 +206,7 @@ pub fn episodes(request: wire::ScoreEpisodesRequest, max_items: usize) -> Result
             }
         }
     }
-    faults.or((pack, episodes))
+    faults.or(ScoreAsk { pack, episodes, known: known_policies.into_iter().collect() })
 }
 
 /// The answer of `ScoreEpisodes`.
@@ -203,13 +214,13 @@ pub fn scored(scored: &Scored) -> wire::ScoreEpisodesResponse {
     wire::ScoreEpisodesResponse {
         pack: scored.pack.name.to_string(),
         pack_version: scored.pack.version.to_string(),
-        pack_digest: scored.pack.hex(),
+        pack_digest: scored.pack.digest.to_string(),
         scores: scored.episodes.iter().map(episode_score).collect(),
     }
 }
 
 fn episode_score(scored: &ScoredEpisode) -> wire::EpisodeScore {
-    let ScoredEpisode { outcome, input_digest } = scored;
+    let ScoredEpisode { outcome, reward, input_digest } = scored;
     wire::EpisodeScore {
         episode_id: outcome.episode_id.clone(),
         input_digest: input_digest.clone(),
@@ -219,6 +230,22 @@ fn episode_score(scored: &ScoredEpisode) -> wire::EpisodeScore {
         undecided: outcome.undecided.iter().map(undecided_policy).collect(),
         malformed: outcome.malformed.iter().map(malformed_turn).collect(),
         signals: outcome.signals.iter().map(signal).collect(),
+        reward: Some(episode_reward(reward)),
+    }
+}
+
+fn episode_reward(reward: &EpisodeReward) -> wire::EpisodeReward {
+    let EpisodeReward { violation, plausibility, progress, diversity, total } = reward;
+    let part = |part: &Part| {
+        let Part { value, weight } = part;
+        wire::RewardPart { value: value.map_or(f64::NAN, rounded), weight: rounded(*weight) }
+    };
+    wire::EpisodeReward {
+        violation: Some(part(violation)),
+        plausibility: plausibility.as_ref().map(part),
+        progress: progress.as_ref().map(part),
+        diversity: diversity.as_ref().map(part),
+        total: total.map_or(f64::NAN, rounded),
     }
 }
 
@@ -228,13 +255,13 @@ pub fn observed(observed: &Observed) -> wire::ObserveResponse {
         session_id: observed.session.to_string(),
         pack: observed.pack.name.to_string(),
         pack_version: observed.pack.version.to_string(),
-        pack_digest: observed.pack.hex(),
+        pack_digest: observed.pack.digest.to_string(),
         results: observed.answers.iter().map(result).collect(),
     }
 }
 
 fn result(answer: &Answer) -> wire::Result {
-    let model::Step { turn, calls, hits, undecided, malformed, signals } = answer.step.as_ref();
+    let model::Step { turn, calls, hits, undecided, malformed, signals, speaker: _ } = answer.step.as_ref();
     wire::Result {
         seq: answer.seq,
         turn: *turn,
@@ -344,7 +371,7 @@ pub fn record(record: &audit::Record) -> wire::Record {
         time: Some(timestamp(UNIX_EPOCH + Duration::from_millis(*at_millis))),
         pack: pack.name.to_string(),
         pack_version: pack.version.to_string(),
-        pack_digest: pack.hex(),
+        pack_digest: pack.digest.to_string(),
         body: Some(body),
     }
 }
@@ -424,7 +451,7 @@ pub fn measured(measured: &Measured) -> wire::GetMetricsResponse {
     wire::GetMetricsResponse {
         pack: measured.pack.name.to_string(),
         pack_version: measured.pack.version.to_string(),
-        pack_digest: measured.pack.hex(),
+        pack_digest: measured.pack.digest.to_string(),
         metrics: Some(metrics(&measured.metrics)),
     }
 }

@@ -90,8 +90,9 @@ impl PolicyEngine for EngineApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let (pack, episodes) = convert::episodes(request.into_inner(), self.limits.items)?;
-                let scored = self.service.score(&pack, episodes).await?;
+                let convert::ScoreAsk { pack, episodes, known } =
+                    convert::score_ask(request.into_inner(), self.limits.items)?;
+                let scored = self.service.score(&pack, episodes, known).await?;
                 Ok(Response::new(convert::scored(&scored)))
             })
             .await

@@ -6,6 +6,7 @@ use super::{
     eval::Eval,
     history::source_match,
     key::{Key, Part},
+    miss::short_of,
     program::{Cond, Fact, Id, MessagePart, Node, Opening, Plan, Policy, Program},
     state::{CellState, Limits, State},
     val::{Datum, Tri, Val, Why, WhyKind},
@@ -138,6 +139,8 @@ pub struct Looked {
     pub verdict: Tri,
     /// Each of its conditions, in source order; those as well that could not change the verdict.
     pub leaves: Vec<Leaf>,
+    /// The places of the fewest conditions that would have to turn out otherwise for it to fire.
+    pub short_of: Vec<usize>,
 }
 
 /// Judges an event by one policy and says how each of its conditions turned out. The event is not taken
@@ -153,7 +156,9 @@ pub fn look(program: &Program, state: &mut State, event: &Arc<Event>, policy: Id
     if eval.exhausted() {
         verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
     }
-    Some(Looked { verdict, leaves: leaves_of(&mut eval, policy) })
+    let leaves = leaves_of(&mut eval, policy);
+    let short_of = short_of(&policy.conditions, &leaves);
+    Some(Looked { verdict, leaves, short_of })
 }
 
 fn leaves_of<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Vec<Leaf> {

@@ -17,6 +17,7 @@ mod fact;
 mod history;
 mod judge;
 mod key;
+mod miss;
 pub mod ops;
 mod parse;
 mod print;

@@ -1,6 +1,7 @@
 //! The vocabulary: numbers, values, events of a trace. Everything above speaks in these words;
 //! nothing here knows about rules, storage or the wire.
 
+mod digest;
 mod event;
 pub mod json;
 mod num;
@@ -8,6 +9,7 @@ mod time;
 mod value;
 mod verdict;
 
+pub use digest::Digest;
 pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
 pub use json::JsonError;
 pub use num::{DIVISION_DIGITS, Num, NumError};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Malformed, Num, Seq, Turn};
+use super::{EventKind, Malformed, Num, Seq, Turn};
 
 /// A policy's id, as written in its pack.
 pub type PolicyId = Arc<str>;
@@ -147,6 +147,8 @@ pub struct CallAnswer {
 pub struct Step {
     /// The message index.
     pub turn: Turn,
+    /// Whose message was taken in; none for a proposed call, the end, and what no message is.
+    pub speaker: Option<EventKind>,
     /// An answer for each usable call, in order.
     pub calls: Vec<CallAnswer>,
     /// Violations, by policy id.

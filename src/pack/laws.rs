@@ -84,8 +84,8 @@ fn a_whole_pack_is_read() {
     assert!(pack.keywords.specs[0].value.steps.has(Step::Nfkc));
     assert_eq!(pack.reward.severity_min, num("0.1"));
     assert_eq!(pack.reward.severity_max, Some(Num::ONE));
-    assert_eq!(pack.reward.discount, [Num::ONE, num("0.30000000000000000001")]);
-    assert_eq!(pack.reward.discount_after(9), num("0.30000000000000000001"));
+    assert_eq!(pack.reward.discount.values(), [Num::ONE, num("0.30000000000000000001")]);
+    assert_eq!(pack.reward.discount.of(9), num("0.30000000000000000001"));
     let policies: Vec<&str> = pack.policies.iter().map(|id| read.sources.text(*id)).collect();
     assert_eq!(policies, ["policy C", "policy B"]);
     assert_eq!(pack.tests.len(), 1);
@@ -99,7 +99,7 @@ fn what_a_pack_leaves_out_is_at_its_default() {
     assert_eq!((pack.clock, pack.errors, pack.on_undecided), (None, ErrorRule::default(), Gate::Review));
     assert_eq!(pack.calibration, Calibration::Uncalibrated);
     assert!(pack.keywords.compiled.is_some_and(|c| c.iter().len() == 0));
-    let shares: Vec<String> = (0..4).map(|n| pack.reward.discount_after(n).to_string()).collect();
+    let shares: Vec<String> = (0..4).map(|n| pack.reward.discount.of(n).to_string()).collect();
     assert_eq!(shares, ["1", "0.5", "0", "0"]);
     assert_eq!((pack.reward.severity_min, pack.reward.severity_max), (Num::ZERO, None));
 }

@@ -22,6 +22,6 @@ mod yaml;
 
 pub use read::{read_pack, read_pack_files, read_rules};
 pub use spec::{
-    Calibration, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec, RewardSpec, RuleSources, Spanned,
-    TestCase,
+    Calibration, ComponentsSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec, RewardSpec, RuleSources,
+    Spanned, TestCase,
 };

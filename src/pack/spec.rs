@@ -8,6 +8,7 @@ use crate::{
     diag::{FileId, Sources, Span},
     keywords::{Categories, CategorySpec},
     model::{Gate, Num, Turn, Value},
+    reward::Discount,
 };
 
 /// A value with the place where it is written.
@@ -138,24 +139,41 @@ pub struct RewardSpec {
     pub severity_min: Num,
     /// The greatest one, if there is a limit.
     pub severity_max: Option<Num>,
-    /// The share of the severity that the first, second, ... hit of a policy in an episode is paid; the last
-    /// one repeats. Never empty; each from 0 to 1.
-    pub discount: Vec<Num>,
-}
-
-impl RewardSpec {
-    /// The share of the severity that a hit is paid, after `earlier` hits of the same policy.
-    pub fn discount_after(&self, earlier: u32) -> Num {
-        let at = usize::try_from(earlier).unwrap_or(usize::MAX);
-        self.discount.get(at).or(self.discount.last()).copied().unwrap_or(Num::ONE)
-    }
+    /// The share of the severity that the first, second, ... hit of a policy in an episode is paid.
+    pub discount: Discount,
+    /// What is paid beside violations.
+    pub components: ComponentsSpec,
 }
 
 impl Default for RewardSpec {
-    /// Severities from 0 without a limit; 1, 1/2, then nothing.
+    /// Severities from 0 without a limit, the usual discount, violation alone.
     fn default() -> RewardSpec {
-        let half = Num::new(5, -1);
-        RewardSpec { severity_min: Num::ZERO, severity_max: None, discount: vec![Num::ONE, half, Num::ZERO] }
+        RewardSpec {
+            severity_min: Num::ZERO,
+            severity_max: None,
+            discount: Discount::default(),
+            components: ComponentsSpec::default(),
+        }
+    }
+}
+
+/// The components of a reward, as declared; weights are at least 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentsSpec {
+    /// The weight of the violation reward.
+    pub violation: Num,
+    /// The weight of plausibility, and the `flag` policies that speak against a message.
+    pub plausibility: Option<(Num, Vec<Spanned<String>>)>,
+    /// The weight of progress, and the `milestone` policies that count.
+    pub progress: Option<(Num, Vec<Spanned<String>>)>,
+    /// The weight of diversity.
+    pub diversity: Option<Num>,
+}
+
+impl Default for ComponentsSpec {
+    /// Violation alone, as it is.
+    fn default() -> ComponentsSpec {
+        ComponentsSpec { violation: Num::ONE, plausibility: None, progress: None, diversity: None }
     }
 }
 

@@ -53,7 +53,7 @@ impl Served {
 
 /// What records say about a pack.
 pub fn reference(pack: &Pack) -> PackRef {
-    PackRef { name: pack.name().clone(), version: pack.version().to_string().into(), digest: *pack.digest().bytes() }
+    PackRef { name: pack.name().clone(), version: pack.version().to_string().into(), digest: *pack.digest() }
 }
 
 /// A load that was refused.

@@ -1,11 +1,12 @@
 //! Scoring whole episodes: stateless, off the serving threads.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     audit::PackRef,
     engine::{EpisodeOutcome, run_episode},
     ingest::{Episode, Messages},
+    reward::EpisodeReward,
 };
 
 use super::Service;
@@ -24,6 +25,8 @@ pub struct Scored {
 pub struct ScoredEpisode {
     /// What it gave.
     pub outcome: EpisodeOutcome,
+    /// Its reward, part by part.
+    pub reward: EpisodeReward,
     /// Digest of its messages, in hex: equal for equal messages, however they are written.
     pub input_digest: String,
 }
@@ -43,15 +46,21 @@ pub enum ScoreError {
 }
 
 impl Service {
-    /// Scores episodes by a served pack. Keeps and records nothing.
-    pub async fn score(&self, pack: &str, episodes: Vec<Episode>) -> Result<Scored, ScoreError> {
+    /// Scores episodes by a served pack; hits of `known` policies are not new. Keeps and records nothing.
+    pub async fn score(
+        &self,
+        pack: &str,
+        episodes: Vec<Episode>,
+        known: BTreeSet<String>,
+    ) -> Result<Scored, ScoreError> {
         let served = self.rules.current();
         let pack = served.set.get(pack).ok_or_else(|| ScoreError::UnknownPack { pack: pack.to_owned() })?.clone();
         let reference = served.pack_ref(&pack);
         let score = move || -> Vec<ScoredEpisode> {
-            let one = |episode: &Episode| ScoredEpisode {
-                outcome: run_episode(&pack, episode),
-                input_digest: input_digest(episode),
+            let one = |episode: &Episode| {
+                let outcome = run_episode(&pack, episode);
+                let reward = outcome.reward(&pack, &known);
+                ScoredEpisode { outcome, reward, input_digest: input_digest(episode) }
             };
             episodes.iter().map(one).collect()
         };

@@ -218,6 +218,7 @@ mod tests {
 
     use super::*;
     use crate::audit::{Batch, Block, Body, MemoryStore, Opening, PackRef, Span, Tally, TallyKey, scan};
+    use crate::model::Digest;
 
     const SETTINGS: WriterSettings = WriterSettings { queue: 64, group: 32, wait: AuditWait::Durable };
 
@@ -271,7 +272,7 @@ mod tests {
     }
 
     fn draft(name: &str) -> Draft {
-        Draft::Activated(Arc::new(PackRef { name: name.into(), version: "1".into(), digest: [0; 32] }))
+        Draft::Activated(Arc::new(PackRef { name: name.into(), version: "1".into(), digest: Digest::new([0; 32]) }))
     }
 
     fn names(store: &dyn Store) -> Vec<String> {

@@ -192,12 +192,17 @@ async fn episodes_are_scored_without_a_trace_in_the_store() {
     let ask = ScoreEpisodesRequest {
         pack: "guard".to_owned(),
         episodes_json: vec![text("hi").into(), respaced.into(), text("ho").into(), "{}".into()],
+        known_policies: Vec::new(),
     };
     let answer = house.engine().await.score_episodes(ask.clone()).await.unwrap().into_inner();
     let score = &answer.scores[0];
     assert_eq!(score.episode_id, "e1");
     assert_eq!(score.turn_rewards, [0.0, 1.0, 1.0]);
     assert_eq!(score.violation_reward, 2.0);
+    // The pack declares no other component.
+    let reward = score.reward.as_ref().unwrap();
+    assert_eq!((reward.violation.unwrap().value, reward.violation.unwrap().weight, reward.total), (2.0, 1.0, 2.0));
+    assert_eq!((reward.plausibility, reward.progress, reward.diversity), (None, None, None));
     assert_eq!(
         score.hits.iter().map(|h| (h.policy.as_str(), h.turn)).collect::<Vec<_>>(),
         [("P01", 1), ("P01", 2), ("P02", 2)]
@@ -208,7 +213,11 @@ async fn episodes_are_scored_without_a_trace_in_the_store() {
     assert_eq!(house.engine().await.score_episodes(ask).await.unwrap().into_inner(), answer);
     assert_eq!(house.service().status().unwrap().last_record, 1, "only the activation is recorded");
 
-    let broken = ScoreEpisodesRequest { pack: "guard".to_owned(), episodes_json: vec!["[]".into(), "x".into()] };
+    let broken = ScoreEpisodesRequest {
+        pack: "guard".to_owned(),
+        episodes_json: vec!["[]".into(), "x".into()],
+        known_policies: vec![],
+    };
     let broken = house.engine().await.score_episodes(broken).await.unwrap_err();
     assert_eq!(crate::support::fields(&broken), ["episodes_json[0]", "episodes_json[1]"]);
 }

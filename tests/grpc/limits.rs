@@ -24,7 +24,8 @@ async fn too_many_items_or_episodes_are_refused() {
     let mut engine = house.engine().await;
     let refused = engine.observe(request("s", items(0, (0..4).map(|_| user("a"))))).await.unwrap_err();
     assert_eq!((refused.code(), fields(&refused)), (Code::InvalidArgument, vec!["items".to_owned()]));
-    let episodes = ScoreEpisodesRequest { pack: "guard".to_owned(), episodes_json: vec!["{}".into(); 4] };
+    let episodes =
+        ScoreEpisodesRequest { pack: "guard".to_owned(), episodes_json: vec!["{}".into(); 4], ..Default::default() };
     let refused = engine.score_episodes(episodes).await.unwrap_err();
     assert_eq!(fields(&refused), ["episodes_json"]);
 }

@@ -132,11 +132,12 @@ async fn compare(name: &str, pack: &str) {
     let ask = ScoreEpisodesRequest {
         pack: pack.to_owned(),
         episodes_json: episodes.iter().map(|line| Bytes::from(line.clone())).collect(),
+        known_policies: Vec::new(),
     };
     let mut scorer = PolicyEngineClient::new(channel.clone()).max_decoding_message_size(64 << 20);
     // A request has a limit in bytes; a training loop sends parts.
     for part in ask.episodes_json.chunks(10) {
-        let part = ScoreEpisodesRequest { pack: pack.to_owned(), episodes_json: part.to_vec() };
+        let part = ScoreEpisodesRequest { pack: pack.to_owned(), episodes_json: part.to_vec(), ..ask.clone() };
         for score in scorer.score_episodes(part).await.unwrap().into_inner().scores {
             let wanted = &expected[&score.episode_id];
             assert_eq!(Some(score.violation_reward), wanted["violation_reward"].as_f64(), "{}", score.episode_id);

@@ -112,7 +112,7 @@ pub fn interpreter((read, problems): (PackSources, Diagnostics)) -> Program {
     let mut program = Program::read(sources, &pack.policies);
     program.clock = pack.clock;
     program.error_prefix = pack.errors.prefix;
-    program.discounts = pack.reward.discount;
+    program.discounts = pack.reward.discount.values().to_vec();
     let categories = pack.keywords.compiled.expect("keywords without errors");
     program.mentions = Box::new(move |category, text| categories.mentions(text, categories.id(category).unwrap()));
     program

@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 use tonic::{Status, transport::Channel};
 
 use crate::{
-    cli::{Exit, Failure, Format, Outcome},
+    cli::{
+        Exit, Failure, Format, Outcome,
+        output::{Output, plain},
+    },
     grpc::wire::{
         CallAnswer, Effect, End, Item, Mode, ObserveRequest, ObserveResponse, PolicyEffect, Result as Judged, item,
         policy_engine_client::PolicyEngineClient,
@@ -79,7 +82,7 @@ pub async fn run(channel: Channel, args: Args, format: Format) -> Outcome {
             report.add(client.observe(request).await.map(tonic::Response::into_inner))?;
         }
     }
-    report.end();
+    report.end()?;
     Ok(if args.fail_on_hit && report.hits > 0 { Exit::No } else { Exit::Fine })
 }
 
@@ -141,6 +144,7 @@ fn requests(args: &Args, sessions: &Sessions) -> Vec<ObserveRequest> {
 
 struct Report {
     format: Format,
+    out: Output,
     table: Table,
     items: u64,
     hits: u64,
@@ -152,7 +156,7 @@ impl Report {
     fn new(format: Format) -> Report {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(["SESSION", "TURN", "POLICY", "VERDICT", "MESSAGE"]);
-        Report { format, table, items: 0, hits: 0, undecided: 0, malformed: 0 }
+        Report { format, out: Output::new(), table, items: 0, hits: 0, undecided: 0, malformed: 0 }
     }
 
     fn add(&mut self, answer: Result<ObserveResponse, Status>) -> Result<(), Failure> {
@@ -163,11 +167,12 @@ impl Report {
             self.undecided += result.undecided.len() as u64;
             self.malformed += result.malformed.len() as u64;
             match self.format {
-                Format::Json => println!("{}", result_json(&answer, result)),
+                Format::Json => self.out.line(result_json(&answer, result))?,
                 Format::Table => self.rows(&answer.session_id, result),
             }
         }
-        Ok(())
+        // An answer is shown when it comes, not when the next one does.
+        self.out.flush()
     }
 
     fn rows(&mut self, session: &str, result: &Judged) {
@@ -191,14 +196,15 @@ impl Report {
         }
     }
 
-    fn end(&self) {
-        if self.format == Format::Table {
-            if !self.table.is_empty() {
-                println!("{}", self.table);
+    fn end(&mut self) -> Result<(), Failure> {
+        let Report { format, out, table, items, hits, undecided, malformed } = self;
+        if *format == Format::Table {
+            if !table.is_empty() {
+                out.text(plain(table))?;
             }
-            let Report { items, hits, undecided, malformed, .. } = self;
-            println!("{items} items, {hits} hits, {undecided} undecided, {malformed} malformed");
+            out.line(format_args!("{items} items, {hits} hits, {undecided} undecided, {malformed} malformed"))?;
         }
+        out.flush()
     }
 }
 

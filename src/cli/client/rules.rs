@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    cli::{Exit, Failure, Format, Outcome},
+    cli::{
+        Exit, Failure, Format, Outcome,
+        output::{Output, plain},
+    },
     grpc::wire::{
         Diagnostic, DiagnosticSeverity, GetStatusRequest, GetStatusResponse, Pack, ReloadRequest,
         rules_client::RulesClient,
@@ -17,19 +20,21 @@ use super::refused;
 /// Prints what is served.
 pub async fn status(channel: Channel, format: Format) -> Outcome {
     let status = RulesClient::new(channel).get_status(GetStatusRequest {}).await.map_err(refused)?.into_inner();
+    let mut out = Output::new();
     match format {
-        Format::Json => println!("{}", status_json(&status)),
+        Format::Json => out.line(status_json(&status))?,
         Format::Table => {
-            println!("probity {}, rules generation {}", status.server_version, status.generation);
-            println!("{} open sessions, {} records", status.session_count, status.last_record);
-            println!("{}", packs_table(&status.packs));
-            print_diagnostics(&status.warnings);
+            out.line(format_args!("probity {}, rules generation {}", status.server_version, status.generation))?;
+            out.line(format_args!("{} open sessions, {} records", status.session_count, status.last_record))?;
+            out.text(plain(&packs_table(&status.packs)))?;
+            diagnostics(&status.warnings, &mut out)?;
             if let Some(load) = &status.refused {
-                println!("the last load was refused; the rules before keep serving");
-                print_diagnostics(&load.diagnostics);
+                out.line("the last load was refused; the rules before keep serving")?;
+                diagnostics(&load.diagnostics, &mut out)?;
             }
         }
     }
+    out.flush()?;
     Ok(Exit::Fine)
 }
 
@@ -43,18 +48,20 @@ pub async fn reload(channel: Channel, format: Format) -> Outcome {
             return Err(if no { Failure { exit: Exit::No, ..failure } } else { failure });
         }
     };
+    let mut out = Output::new();
     match format {
         Format::Json => {
             let packs: Vec<Value> = loaded.packs.iter().map(pack_json).collect();
             let warnings: Vec<Value> = loaded.warnings.iter().map(diagnostic_json).collect();
-            println!("{}", json!({"generation": loaded.generation, "packs": packs, "warnings": warnings}));
+            out.line(json!({"generation": loaded.generation, "packs": packs, "warnings": warnings}))?;
         }
         Format::Table => {
-            println!("rules generation {} is served", loaded.generation);
-            println!("{}", packs_table(&loaded.packs));
-            print_diagnostics(&loaded.warnings);
+            out.line(format_args!("rules generation {} is served", loaded.generation))?;
+            out.text(plain(&packs_table(&loaded.packs)))?;
+            diagnostics(&loaded.warnings, &mut out)?;
         }
     }
+    out.flush()?;
     Ok(Exit::Fine)
 }
 
@@ -68,13 +75,15 @@ fn packs_table(packs: &[Pack]) -> Table {
     table
 }
 
-fn print_diagnostics(diagnostics: &[Diagnostic]) {
+fn diagnostics(diagnostics: &[Diagnostic], out: &mut Output) -> Result<(), Failure> {
     for d in diagnostics {
-        println!("{}: {}:{}:{}: {} [{}]", severity(d), d.file, d.line, d.column, d.message, d.code);
+        let place = format_args!("{}:{}:{}", d.file, d.line, d.column);
+        out.line(format_args!("{}: {place}: {} [{}]", severity(d), d.message, d.code))?;
         if !d.help.is_empty() {
-            println!("  help: {}", d.help);
+            out.line(format_args!("  help: {}", d.help))?;
         }
     }
+    Ok(())
 }
 
 fn severity(d: &Diagnostic) -> &'static str {

@@ -1,6 +1,6 @@
 //! What replay prints: an episode as a JSON line or for people, and the figures at the end.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::{
     },
     engine::{EpisodeOutcome, Pack},
     model::{Malformed, Num, PolicyId, Turn},
-    reward::{Metrics, rounded},
+    reward::{EpisodeReward, Metrics, Part, rounded},
 };
 
 /// A line that is no episode; in its place.
@@ -47,6 +47,63 @@ pub struct EpisodeLine<'o> {
     malformed: Vec<MalformedLine<'o>>,
     signals: Vec<SignalLine<'o>>,
     violation_reward: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reward: Option<RewardLine>,
+}
+
+/// The reward, part by part, of a pack that declares components.
+#[derive(Debug, Serialize)]
+struct RewardLine {
+    violation: PartLine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plausibility: Option<PartLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<PartLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diversity: Option<PartLine>,
+    total: Option<f64>,
+}
+
+/// Before its weight, and the weight.
+#[derive(Debug, Serialize)]
+struct PartLine {
+    value: Option<f64>,
+    weight: f64,
+}
+
+impl RewardLine {
+    fn of(pack: &Pack, outcome: &EpisodeOutcome, known: &BTreeSet<String>) -> Option<RewardLine> {
+        if !pack.components().is_declared() {
+            return None;
+        }
+        let EpisodeReward { violation, plausibility, progress, diversity, total } = outcome.reward(pack, known);
+        let part = |part: Part| PartLine { value: part.value.map(shown), weight: shown(part.weight) };
+        Some(RewardLine {
+            violation: part(violation),
+            plausibility: plausibility.map(part),
+            progress: progress.map(part),
+            diversity: diversity.map(part),
+            total: total.map(shown),
+        })
+    }
+
+    /// As `plausibility 0.5 x 0.2, .., total 1`.
+    fn words(&self) -> String {
+        let RewardLine { violation, plausibility, progress, diversity, total } = self;
+        let named = [
+            ("violation", Some(violation)),
+            ("plausibility", plausibility.as_ref()),
+            ("progress", progress.as_ref()),
+            ("diversity", diversity.as_ref()),
+        ];
+        let number = |n: Option<f64>| n.map_or_else(|| "beyond 38 digits".to_owned(), |n| n.to_string());
+        let mut parts: Vec<String> = named
+            .into_iter()
+            .filter_map(|(name, part)| part.map(|p| format!("{name} {} x {}", number(p.value), p.weight)))
+            .collect();
+        parts.push(format!("total {}", number(*total)));
+        parts.join(", ")
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -81,7 +138,7 @@ struct SignalLine<'o> {
 
 impl<'o> EpisodeLine<'o> {
     /// The line of an episode.
-    pub fn of(pack: &'o Pack, outcome: &'o EpisodeOutcome) -> EpisodeLine<'o> {
+    pub fn of(pack: &'o Pack, outcome: &'o EpisodeOutcome, known: &BTreeSet<String>) -> EpisodeLine<'o> {
         let hits = outcome.hits.iter().map(|hit| HitLine {
             policy: &hit.firing.policy,
             turn: hit.turn,
@@ -109,6 +166,7 @@ impl<'o> EpisodeLine<'o> {
             malformed: malformed.collect(),
             signals: signals.collect(),
             violation_reward: sum(outcome),
+            reward: RewardLine::of(pack, outcome, known),
         }
     }
 
@@ -130,7 +188,12 @@ fn sum(outcome: &EpisodeOutcome) -> f64 {
 }
 
 /// An episode for people: nothing if there is nothing to say.
-pub fn episode(pack: &Pack, outcome: &EpisodeOutcome, out: &mut Output) -> Result<(), Failure> {
+pub fn episode(
+    pack: &Pack,
+    outcome: &EpisodeOutcome,
+    known: &BTreeSet<String>,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let mut lines: Vec<(Turn, &'static str, &str, String)> = Vec::new();
     let title = |id: &PolicyId| pack.policies().find(|p| p.id == *id).map(|p| p.title.to_string()).unwrap_or_default();
     let said = |id: &PolicyId, message: &str| match message {
@@ -157,6 +220,9 @@ pub fn episode(pack: &Pack, outcome: &EpisodeOutcome, out: &mut Output) -> Resul
     // By turn; within one in the order of the groups above.
     lines.sort_by_key(|(turn, ..)| *turn);
     out.line(format_args!("{}  violation reward {}", outcome.episode_id, sum(outcome)))?;
+    if let Some(reward) = RewardLine::of(pack, outcome, known) {
+        out.line(format_args!("  reward: {}", reward.words()))?;
+    }
     for (turn, what, policy, words) in lines {
         out.line(format_args!("  turn {turn:>3}  {what:<9}  {policy:<5}  {words}").to_string().trim_end())?;
     }
