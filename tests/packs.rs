@@ -57,7 +57,8 @@ fn every_pack_passes_its_tests_and_they_fire_every_policy() {
             pack.policies().len(),
             report.never_fired.len()
         );
-        assert!(!report.results.is_empty(), "{} has no tests", pack.name());
+        // A pack of probes alone has no verdicts on traces to test.
+        assert!(!report.results.is_empty() || pack.policies().len() == 0, "{} has no tests", pack.name());
         assert!(faults.is_empty(), "{}: {} faults\n{}", pack.name(), faults.len(), faults.join("\n"));
         assert!(report.passed());
         assert!(report.never_fired.is_empty(), "{}: never fired: {:?}", pack.name(), report.never_fired);

@@ -7,8 +7,10 @@ mod config;
 mod demo;
 mod explain;
 mod init;
+mod lines;
 mod output;
 mod packs;
+mod redact;
 mod replay;
 mod serve;
 mod settings;
@@ -83,6 +85,8 @@ enum Command {
     Test(test::Args),
     /// Judge finished traces
     Replay(replay::Args),
+    /// Cut out of JSON lines what a pack says must not leave
+    Redact(redact::Args),
     /// Say what a policy means and costs, and how it fared on a trace
     Explain(explain::Args),
     /// Write the skeleton of a rule pack
@@ -102,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Test(args) => test::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Redact(args) => redact::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Init(args) => init::run(args),
         Command::Serve(args) => serve::run(args),

@@ -1,6 +1,5 @@
 //! `probity replay`: finished traces through the same engine as the server, line by line.
 
-mod lines;
 mod report;
 
 use std::{
@@ -20,8 +19,7 @@ use crate::{
     reward::{JudgeTally, Metrics, MetricsTally},
 };
 
-use super::{Exit, Failure, Outcome, output::Output, packs};
-use lines::Lines;
+use super::{Exit, Failure, Outcome, lines::Lines, output::Output, packs};
 use report::{BrokenLine, EpisodeLine};
 
 /// Arguments.

@@ -69,6 +69,7 @@ codes! {
     Term = "P0116", "a keyword term that can never match";
     TermTwice = "P0117", "a keyword term that says the same as another one";
     Message = "P0118", "a message of a pack test that cannot be read";
+    Unreachable = "P0119", "a threshold that the pack's own numbers cannot reach";
     // Syntax of .policy files.
     Syntax = "P0201", "a declaration that cannot be read";
     TooDeep = "P0202", "an expression that is nested too deep";

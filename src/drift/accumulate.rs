@@ -7,9 +7,14 @@
 //! with each malformed answer. A session belongs to one version of the probe library: results of
 //! another version need another accumulator.
 
+mod revise;
+
 use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
 
 use super::{Anomaly, Category, Triangulation, numbers::Checks, numbers::SettingsError};
+use revise::OpenScore;
+
+pub use revise::MOST_OPEN;
 
 /// The numbers of the longitudinal signal.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +159,15 @@ impl Action {
         }
     }
 
+    /// The action, as far as a pack of that calibration may ask for it.
+    #[must_use]
+    pub fn allowed(self, calibration: Calibration) -> Action {
+        match (self, calibration) {
+            (Action::RestrictedMode, Calibration::Uncalibrated) => Action::ElevatedReview,
+            (action, _) => action,
+        }
+    }
+
     /// The action of that name.
     pub fn from_word(word: &str) -> Option<Action> {
         [Action::LogOnly, Action::ElevatedReview, Action::RestrictedMode].into_iter().find(|a| a.word() == word)
@@ -230,6 +244,24 @@ pub enum Standing {
     SummaryAnomaly,
     /// Recorded only: the comparison's confidence is below the pack's least.
     LowConfidence,
+}
+
+impl Standing {
+    /// Its name in signals.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Counted => "counted",
+            Standing::Legitimate => "legitimate",
+            Standing::SummaryAnomaly => "summary_anomaly",
+            Standing::LowConfidence => "low_confidence",
+        }
+    }
+
+    /// The standing of that name.
+    pub fn from_word(word: &str) -> Option<Standing> {
+        use Standing::{Counted, Legitimate, LowConfidence, SummaryAnomaly};
+        [Counted, Legitimate, SummaryAnomaly, LowConfidence].into_iter().find(|s| s.word() == word)
+    }
 }
 
 /// Why a result is refused.
@@ -330,6 +362,9 @@ pub struct Accumulator {
     sums: Sums,
     aged: VecDeque<Aged>,
     dropped_since_sum: usize,
+    /// The latest score, until it is settled or kept open.
+    latest: Option<OpenScore>,
+    open: VecDeque<OpenScore>,
 }
 
 impl Accumulator {
@@ -346,6 +381,8 @@ impl Accumulator {
             sums: Sums::default(),
             aged: VecDeque::new(),
             dropped_since_sum: 0,
+            latest: None,
+            open: VecDeque::new(),
         }
     }
 
@@ -411,6 +448,7 @@ impl Accumulator {
             _ => Standing::Counted,
         };
         self.results += 1;
+        self.latest = None;
         if matches!(standing, Standing::LowConfidence | Standing::SummaryAnomaly) {
             return Ok(standing);
         }
@@ -419,9 +457,22 @@ impl Accumulator {
             *self.scored_by_category.entry(category).or_default() += u64::from(result.score.is_some());
         }
         let high = result.score.is_some_and(|s| s > result.threshold) && standing == Standing::Counted;
+        let streak_before = self.streak;
         self.lengthen_streak(result, consistency.rule);
         if let Some(score) = result.score {
             let policy = result.category == Some(Category::PolicyDisagreement);
+            self.latest = Some(OpenScore {
+                number: 0,
+                x: self.sums.n,
+                y_before: self.sums.y,
+                score,
+                high,
+                policy,
+                category: result.category,
+                anomaly: result.anomaly.is_some(),
+                perfect: self.streak > streak_before,
+                streak_before: Some(streak_before),
+            });
             self.add(Aged { score, high, policy }, settings.window);
         }
         Ok(standing)
@@ -436,6 +487,10 @@ impl Accumulator {
             (StreakRule::NoDivergence, Some(_)) => !result.diverged && result.anomaly.is_none(),
         };
         self.streak = if perfect { self.streak + 1 } else { 0 };
+        if !perfect {
+            // What comes before the end of a streak says nothing about the next one.
+            self.open.iter_mut().for_each(|open| open.streak_before = None);
+        }
     }
 
     fn add(&mut self, new: Aged, window: Option<usize>) {
@@ -471,6 +526,11 @@ impl Accumulator {
         self.sums.high -= u64::from(old.high);
         self.sums.policy -= u64::from(old.policy);
         self.dropped_since_sum += 1;
+        self.aged_out(old.score);
+        if let Some(latest) = &mut self.latest {
+            latest.x = latest.x.saturating_sub(1);
+            latest.y_before -= old.score;
+        }
     }
 
     fn sum_afresh(&mut self) {

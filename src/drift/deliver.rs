@@ -13,11 +13,7 @@ pub struct Notices {
 
 /// The notices for a recommended action.
 pub fn notify(action: Action, calibration: Calibration) -> Notices {
-    let core = match (action, calibration) {
-        (Action::LogOnly, _) => None,
-        (Action::RestrictedMode, Calibration::Uncalibrated) => Some(Action::ElevatedReview),
-        (action, _) => Some(action),
-    };
+    let core = (action != Action::LogOnly).then(|| action.allowed(calibration));
     Notices { core, sentinel: action != Action::LogOnly }
 }
 

@@ -124,6 +124,11 @@ impl JudgeSource {
             JudgeSource::None => "none",
         }
     }
+
+    /// The source of that name.
+    pub fn from_word(word: &str) -> Option<JudgeSource> {
+        [JudgeSource::Client, JudgeSource::Deterministic, JudgeSource::None].into_iter().find(|s| s.word() == word)
+    }
 }
 
 /// Which way an answer decides, as far as words can tell.

@@ -45,7 +45,7 @@ fn deep(value: &Value, sanitize: &dyn Fn(&str) -> String) -> Value {
 /// How a window's content is sanitized before the snapshot instance sees it.
 pub struct Sanitizer<'a> {
     /// Applied to each text.
-    pub text: &'a dyn Fn(&str) -> String,
+    pub text: &'a (dyn Fn(&str) -> String + Sync),
     /// Whether texts inside lists and objects are reached too.
     pub nested: bool,
 }
@@ -82,6 +82,12 @@ fn user_message(text: &str) -> Value {
 /// The baseline instance's message: the request alone. The caller puts its system prompt before it.
 pub fn baseline_message(scenario: &str) -> Value {
     user_message(scenario)
+}
+
+/// What an answer must look like, said with the question.
+pub fn answer_form(schema: &super::Schema) -> String {
+    let fields: Vec<String> = schema.iter().map(|(name, word)| format!("{name} ({word})")).collect();
+    format!("Answer with one JSON object and nothing else, with exactly these fields: {}.", fields.join(", "))
 }
 
 /// One labelled part of a message.

@@ -10,8 +10,10 @@ pub mod context;
 pub mod deliver;
 pub mod isolation;
 pub mod judge;
+mod lexicon;
 pub mod messages;
 mod numbers;
+mod output;
 pub mod pipeline;
 pub mod probe;
 pub mod readout;
@@ -27,8 +29,8 @@ pub mod triangulate;
 pub mod validate;
 
 pub use accumulate::{
-    Accumulator, Action, ActionSettings, Calibration, ConsistencySettings, LongitudinalSettings, ProbeResult,
-    RecordError, Standing, StreakRule,
+    Accumulator, Action, ActionSettings, Calibration, ConsistencySettings, LongitudinalSettings, MOST_OPEN,
+    ProbeResult, RecordError, Standing, StreakRule,
 };
 pub use answer::{Answer, Booleans, Field, Slot};
 pub use compare::{Category, CompareRules, Comparison, compare};
@@ -36,7 +38,9 @@ pub use context::{ContextSummary, Escalation, Sensitivity, SensitivityRules, Sna
 pub use deliver::{Notices, notify};
 pub use isolation::{Isolation, IsolationSettings};
 pub use judge::{Agreement, Direction, JudgeError, JudgeSource, JudgeWeights, Judgement, Lexicon, deterministic};
+pub use lexicon::{Contradiction, KeywordLexicon, Mentions, SummaryTest};
 pub use numbers::{MAX_WEIGHT, SettingsError, Thousandths};
+pub use output::{ModelOutput, OutputRules};
 pub use pipeline::{
     Ask, Cycle, CycleFailure, Finding, JudgeAnswers, Next, Recorded, Reply, Request, SessionState, Signal,
     TriangulationFinding,
@@ -53,5 +57,5 @@ pub use score::{FieldWeights, ProbeType, Score, ScoreSettings, TypeNumbers, Unkn
 pub use select::{Selection, Selector};
 pub use settings::{MAX_ANSWER_DEPTH, PipelineRules, Settings, SettingsWarning};
 pub use stats::{StatsError, StatsRules, difference_is_real, two_proportion_z, wilson};
-pub use triangulate::{NoSignalReason, TriangulateRules, Triangulation, triangulate};
+pub use triangulate::{Decisions, NoSignalReason, TriangulateRules, Triangulation, triangulate};
 pub use validate::{Anomaly, AnswerError, ParseLimits, ProbeError, ProbePart, check_answer, check_probe, parse_answer};

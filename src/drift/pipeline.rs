@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use super::{
-    Accumulator, Action, Agreement, Anomaly, Answer, Comparison, ContextSummary, Counts, Field, InjectAs, Isolation,
-    JudgeError, JudgeSource, Judgement, Lexicon, NoSignalReason, Probe, ProbeError, ProbeResult, RecordError, Report,
-    Residual, Score, Settings, SignalFacts, Snapshot, Standing, StatsError, SummaryError, Tally, Triangulation,
-    UnknownType,
+    Accumulator, Action, Agreement, Anomaly, Answer, Comparison, ContextSummary, Counts, Decisions, Field, InjectAs,
+    Isolation, JudgeError, JudgeSource, Judgement, Lexicon, NoSignalReason, Probe, ProbeError, ProbeResult,
+    RecordError, Report, Residual, Score, Settings, SignalFacts, Snapshot, Standing, StatsError, SummaryError, Tally,
+    Triangulation, UnknownType,
     judge::deterministic,
     messages::{NO_TOOLS, Question, Sanitizer, baseline_message, judge_question, shadow_question, snapshot_messages},
     triangulate, validate,
@@ -44,6 +44,23 @@ pub enum Ask {
     Judge(Question),
     /// An instance without the session's context, with this message after its system prompt.
     Baseline(Value),
+}
+
+impl CycleFailure {
+    /// Its label: each way to fail has its own.
+    pub fn word(&self) -> &'static str {
+        match self {
+            CycleFailure::InvalidProbe(_) => "invalid_probe",
+            CycleFailure::UnknownType(_) => "unknown_type",
+            CycleFailure::Summary(_) => "summary",
+            CycleFailure::Snapshot => "snapshot",
+            CycleFailure::Shadow => "shadow",
+            CycleFailure::Both => "both_instances",
+            CycleFailure::Judge => "judge",
+            CycleFailure::Redaction(_) => "redaction",
+            CycleFailure::OutOfTurn => "out_of_turn",
+        }
+    }
 }
 
 impl Ask {
@@ -109,7 +126,7 @@ pub struct Request<'a> {
     /// How the window is sanitized.
     pub sanitizer: Option<Sanitizer<'a>>,
     /// The deterministic judge, if the pack has one.
-    pub lexicon: Option<&'a dyn Lexicon>,
+    pub lexicon: Option<&'a (dyn Lexicon + Sync)>,
     /// Whether the caller has a judge of its own.
     pub client_judge: bool,
 }
@@ -136,6 +153,19 @@ pub enum JudgeFailure {
     NotJson,
     /// Its answer has another shape.
     Shape(JudgeError),
+}
+
+impl JudgeFailure {
+    /// Its name in signals. What the judge said is not repeated.
+    pub fn word(&self) -> &'static str {
+        match self {
+            JudgeFailure::NoReply => "no_reply",
+            JudgeFailure::NotJson => "not_json",
+            JudgeFailure::Shape(JudgeError::NotObject { .. }) => "not_an_object",
+            JudgeFailure::Shape(JudgeError::Missing { .. }) => "key_missing",
+            JudgeFailure::Shape(JudgeError::NotBoolean { .. }) => "not_a_boolean",
+        }
+    }
 }
 
 impl JudgeAnswers {
@@ -187,6 +217,8 @@ pub struct Finding {
     pub triangulation: Option<TriangulationFinding>,
     /// Whether a baseline was wanted but not to be had.
     pub baseline_missing: bool,
+    /// For a baseline that comes later.
+    pub decisions: Option<Decisions>,
     /// Confidence of the comparison.
     pub confidence: f64,
     /// The snapshot's answer and the shadow's.
@@ -228,7 +260,7 @@ struct Compared {
 /// One probe under way.
 pub struct Cycle<'a> {
     settings: &'a Settings,
-    redactor: &'a dyn Redact,
+    redactor: &'a (dyn Redact + Sync),
     request: Request<'a>,
     summary: ContextSummary,
     stage: Stage,
@@ -238,7 +270,7 @@ impl<'a> Cycle<'a> {
     /// Begins with a snapshot, which is used up. Gives the cycle and its first question.
     pub fn start(
         settings: &'a Settings,
-        redactor: &'a dyn Redact,
+        redactor: &'a (dyn Redact + Sync),
         request: Request<'a>,
         snapshot: Snapshot,
     ) -> Result<(Cycle<'a>, Ask), CycleFailure> {
@@ -327,6 +359,7 @@ impl<'a> Cycle<'a> {
         };
         let Some(object) = object else {
             finding.baseline_missing = true;
+            finding.decisions = Some(Decisions::new(&snapshot, &shadow, &self.settings.triangulate));
             return Next::Finished(finding);
         };
         let answer = Answer::extract(&object);
@@ -387,6 +420,7 @@ impl<'a> Cycle<'a> {
             judge,
             triangulation: None,
             baseline_missing: false,
+            decisions: None,
             confidence: self.settings.isolation.confidence(&self.request.isolation),
             payloads: compared.payloads,
         });
@@ -403,6 +437,8 @@ impl<'a> Cycle<'a> {
 /// A recorded finding.
 #[derive(Clone, Debug)]
 pub struct Signal {
+    /// Its number in the session, from 1.
+    pub number: u64,
     /// What was found.
     pub finding: Finding,
     /// How it counted.
@@ -489,11 +525,7 @@ impl SessionState {
             return Ok(Recorded::Withheld);
         }
         let longitudinal = self.accumulator.signal(&settings.longitudinal);
-        let scored = self.accumulator.scored();
-        let mut action = settings.action.action(longitudinal, settings.calibration, scored);
-        if result.escape && standing == Standing::Counted && scored >= settings.action.min_scored_probes {
-            action = action.max(settings.action.on_escape);
-        }
+        let action = self.action(longitudinal, result.escape, standing, settings);
         self.tally.add(
             SignalFacts {
                 probe_id: Arc::clone(&finding.probe_id),
@@ -509,7 +541,45 @@ impl SessionState {
             },
             &settings.report,
         );
-        Ok(Recorded::Signal(Box::new(Signal { finding, standing, longitudinal, action, library_changed })))
+        let number = self.tally.signals();
+        if finding.decisions.is_some() && standing == Standing::Counted {
+            self.accumulator.keep_open(number);
+        }
+        Ok(Recorded::Signal(Box::new(Signal { number, finding, standing, longitudinal, action, library_changed })))
+    }
+
+    /// Settles a signal whose baseline came later, as if it had come with the other answers; the probe is not
+    /// counted again. Nothing if that signal is settled, or too long ago.
+    pub fn settle(
+        &mut self,
+        signal: &Signal,
+        baseline: Redacted<Value>,
+        (classification, reason): (Triangulation, Option<NoSignalReason>),
+        settings: &Settings,
+    ) -> Option<Signal> {
+        let standing = self.accumulator.settle(signal.number, classification, &settings.longitudinal)?;
+        self.counts.triangulated += 1;
+        self.counts.summary_anomalies += u64::from(classification == Triangulation::SummaryCalibrationAnomaly);
+        let mut settled = signal.clone();
+        settled.finding.triangulation = Some(TriangulationFinding { classification, reason, baseline });
+        settled.finding.baseline_missing = false;
+        settled.finding.decisions = None;
+        settled.standing = standing;
+        settled.longitudinal = self.accumulator.signal(&settings.longitudinal);
+        settled.action = self.action(settled.longitudinal, settled.finding.escape(), standing, settings);
+        self.tally.settle(signal.number, classification, standing, settled.action);
+        Some(settled)
+    }
+
+    /// What the session's signal asks for, after a probe that escaped or did not.
+    fn action(&self, longitudinal: f64, escape: bool, standing: Standing, settings: &Settings) -> Action {
+        let scored = self.accumulator.scored();
+        let action = settings.action.action(longitudinal, settings.calibration, scored);
+        if escape && standing == Standing::Counted && scored >= settings.action.min_scored_probes {
+            action.max(settings.action.on_escape.allowed(settings.calibration))
+        } else {
+            action
+        }
     }
 
     fn accumulate(

@@ -34,6 +34,12 @@ impl SessionVerdict {
             SessionVerdict::Consistent => "CONSISTENT",
         }
     }
+
+    /// The verdict of that name.
+    pub fn from_word(word: &str) -> Option<SessionVerdict> {
+        use SessionVerdict::{ConsistencyAnomaly, Consistent, DriftDetected, Inconclusive};
+        [DriftDetected, ConsistencyAnomaly, Inconclusive, Consistent].into_iter().find(|v| v.word() == word)
+    }
 }
 
 /// What is evidence of drift.
@@ -84,6 +90,7 @@ impl ReportSettings {
     pub fn check(&self, checks: &mut Checks) {
         checks
             .range("report.max_malformed_share", self.max_malformed_share, 0.0, 1.0)
+            .range("report.timeline", self.timeline as f64, 0.0, 10_000.0)
             .range("report.z", self.z, 0.0, 10.0);
     }
 }
@@ -169,6 +176,30 @@ impl Tally {
         while self.timeline.len() > settings.timeline {
             self.timeline.pop_front();
         }
+    }
+
+    /// A baseline has settled how the signal of a number counts: the n-th that was added has the number n.
+    pub fn settle(&mut self, number: u64, triangulation: Triangulation, standing: Standing, action: Action) {
+        let behind = usize::try_from(self.signals.saturating_sub(number)).unwrap_or(usize::MAX);
+        let at = self.timeline.len().checked_sub(behind.saturating_add(1));
+        let Some(signal) = at.and_then(|at| self.timeline.get_mut(at)) else { return };
+        let high = signal.score.is_some_and(|score| score > signal.threshold);
+        if signal.standing == Standing::Counted && standing != Standing::Counted {
+            self.high -= u64::from(high);
+        }
+        // An escape that the summary brought about is none.
+        if triangulation == Triangulation::SummaryCalibrationAnomaly && signal.escape {
+            signal.escape = false;
+            if matches!(signal.standing, Standing::Counted | Standing::Legitimate) {
+                self.escapes -= 1;
+                if let Some(of_type) = self.escapes_by_type.get_mut(&signal.probe_type) {
+                    of_type.0 -= 1;
+                }
+            }
+        }
+        signal.triangulation = Some(triangulation);
+        signal.standing = standing;
+        signal.action = action;
     }
 
     /// Signals counted.

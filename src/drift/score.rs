@@ -24,6 +24,11 @@ impl FieldWeights {
         by_field.iter().any(|w| w.count() > 0).then_some(FieldWeights { by_field })
     }
 
+    /// One for each field.
+    pub fn even() -> FieldWeights {
+        FieldWeights { by_field: [Thousandths::ONE; 6] }
+    }
+
     /// The weight of a field.
     pub fn of(&self, field: Field) -> Thousandths {
         let at = Field::ALL.iter().zip(&self.by_field).find(|(f, _)| **f == field);

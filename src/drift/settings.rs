@@ -74,7 +74,7 @@ pub enum SettingsWarning {
 }
 
 /// The deepest nesting that an answer may be allowed: reading it uses the stack.
-pub const MAX_ANSWER_DEPTH: u32 = 4_000;
+pub const MAX_ANSWER_DEPTH: u32 = 1_000;
 
 impl Settings {
     /// Checks every number; all problems are reported.

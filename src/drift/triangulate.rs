@@ -1,6 +1,8 @@
 //! Triangulation: a third answer, from an instance without the session's context, says whose fault a
 //! divergence is.
 
+use std::hash::{BuildHasher, RandomState};
+
 use super::compare::decision_key;
 
 /// What three decisions say together.
@@ -26,6 +28,12 @@ impl Triangulation {
             Triangulation::NoSignal => "no_signal",
         }
     }
+
+    /// The classification of that name.
+    pub fn from_word(word: &str) -> Option<Triangulation> {
+        use Triangulation::{DriftSignal, Legitimate, NoSignal, SummaryCalibrationAnomaly};
+        [Legitimate, DriftSignal, SummaryCalibrationAnomaly, NoSignal].into_iter().find(|t| t.word() == word)
+    }
 }
 
 /// Why three decisions give no signal.
@@ -47,6 +55,12 @@ impl NoSignalReason {
             NoSignalReason::AllDiffer => "no two decisions agree",
             NoSignalReason::EmptyDecision => "a decision is empty",
         }
+    }
+
+    /// The reason of those words.
+    pub fn from_word(word: &str) -> Option<NoSignalReason> {
+        use NoSignalReason::{AllAgree, AllDiffer, EmptyDecision};
+        [AllAgree, AllDiffer, EmptyDecision].into_iter().find(|r| r.word() == word)
     }
 }
 
@@ -70,11 +84,54 @@ pub fn triangulate(
         return (Triangulation::NoSignal, Some(NoSignalReason::EmptyDecision));
     }
     let [snapshot, shadow, baseline] = [snapshot, shadow, baseline].map(|d| decision_key(d, rules.normalize_decision));
-    match (snapshot == shadow, shadow == baseline, snapshot == baseline) {
+    classify(snapshot == shadow, shadow == baseline, snapshot == baseline)
+}
+
+fn classify(
+    snapshot_is_shadow: bool,
+    shadow_is_baseline: bool,
+    snapshot_is_baseline: bool,
+) -> (Triangulation, Option<NoSignalReason>) {
+    match (snapshot_is_shadow, shadow_is_baseline, snapshot_is_baseline) {
         (true, true, _) => (Triangulation::NoSignal, Some(NoSignalReason::AllAgree)),
         (true, false, _) => (Triangulation::Legitimate, None),
         (false, true, _) => (Triangulation::DriftSignal, None),
         (false, false, true) => (Triangulation::SummaryCalibrationAnomaly, None),
         (false, false, false) => (Triangulation::NoSignal, Some(NoSignalReason::AllDiffer)),
+    }
+}
+
+/// Two decisions that wait for a third. They can be compared and no longer read: what is not redacted does not
+/// outlive its call.
+#[derive(Clone)]
+pub struct Decisions {
+    state: RandomState,
+    snapshot: u64,
+    shadow: u64,
+    empty: bool,
+}
+
+impl std::fmt::Debug for Decisions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decisions")
+    }
+}
+
+impl Decisions {
+    /// Of the snapshot instance and of the shadow.
+    pub fn new(snapshot: &str, shadow: &str, rules: &TriangulateRules) -> Decisions {
+        let state = RandomState::new();
+        let [sealed, other] = [snapshot, shadow].map(|d| state.hash_one(decision_key(d, rules.normalize_decision)));
+        let empty = [snapshot, shadow].iter().any(|d| d.trim().is_empty());
+        Decisions { state, snapshot: sealed, shadow: other, empty }
+    }
+
+    /// Classifies them with the baseline's decision, as [`triangulate`] does.
+    pub fn triangulate(&self, baseline: &str, rules: &TriangulateRules) -> (Triangulation, Option<NoSignalReason>) {
+        if !rules.empty_decisions_count && (self.empty || baseline.trim().is_empty()) {
+            return (Triangulation::NoSignal, Some(NoSignalReason::EmptyDecision));
+        }
+        let baseline = self.state.hash_one(decision_key(baseline, rules.normalize_decision));
+        classify(self.snapshot == self.shadow, self.shadow == baseline, self.snapshot == baseline)
     }
 }

@@ -11,10 +11,11 @@ use super::{Pack, PackParts};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, quote, suggest},
     ingest::ErrorRule,
-    keywords::Categories,
+    keywords::{Categories, CategorySpec},
     lang::{self, Limits, Surroundings},
     model::{Digest, Effect, Num},
-    pack::{ComponentsSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
+    pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
+    redact::Redactor,
     reward::{Components, Plausibility, Progress},
 };
 
@@ -114,6 +115,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
     }
     // What a file that cannot be read would have declared is missing: compiling would report that again.
     let Some(categories) = &spec.keywords.compiled else { return (None, problems) };
+    let Some(redactor) = spec.redaction.clone() else { return (None, problems) };
     if !spec.complete {
         return (None, problems);
     }
@@ -124,6 +126,11 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
     check_tests(&program, &spec.tests, &mut problems);
     let digest = digest(&spec, &modules);
     let components = components(&program, &spec.reward.components, &mut problems);
+    let drift = match spec.drift {
+        DriftHalf::Absent => None,
+        DriftHalf::Broken => return (None, problems),
+        DriftHalf::Usable(drift) => Some(Arc::new(*drift)),
+    };
     let parts = PackParts {
         name: Arc::from(spec.name.value.as_str()),
         version: spec.version,
@@ -136,6 +143,8 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         components,
         limits: Limits::default(),
         calibration: spec.calibration,
+        redactor,
+        drift,
         tests: spec.tests,
     };
     match Pack::new(parts) {
@@ -148,10 +157,17 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
 }
 
 fn surroundings(sources: &Arc<Sources>, spec: &PackSpec, categories: &Arc<Categories>) -> Surroundings {
+    // Of a category that the drift half uses, or may have been meant to use, no policy needs to make use.
+    let needs_user = |name: &str| match &spec.drift {
+        DriftHalf::Absent => true,
+        DriftHalf::Broken => false,
+        DriftHalf::Usable(drift) => !drift.uses(name),
+    };
+    let named = |c: &Spanned<CategorySpec>| (c.value.name.clone(), c.span);
     Surroundings {
         sources: sources.clone(),
         categories: categories.clone(),
-        category_spans: spec.keywords.specs.iter().map(|c| (c.value.name.clone(), c.span)).collect(),
+        category_spans: spec.keywords.specs.iter().filter(|c| needs_user(&c.value.name)).map(named).collect(),
         clock: spec.clock,
     }
 }
@@ -258,6 +274,16 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
     categories.sort();
     for category in categories {
         part(&mut hasher, category.as_bytes());
+    }
+    part(&mut hasher, format!("{:?}", spec.redaction.as_deref().map(Redactor::rules)).as_bytes());
+    if let DriftHalf::Usable(drift) = &spec.drift {
+        let DriftSpec { settings, library, lexicon, output } = drift.as_ref();
+        part(&mut hasher, format!("{settings:?} {lexicon:?} {output:?} {}", library.version()).as_bytes());
+        let mut probes: Vec<String> = library.probes().iter().map(|p| format!("{p:?}")).collect();
+        probes.sort();
+        for probe in probes {
+            part(&mut hasher, probe.as_bytes());
+        }
     }
     part(&mut hasher, lang::meaning(modules).as_bytes());
     Digest::new(*hasher.finalize().as_bytes())

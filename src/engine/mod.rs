@@ -1,10 +1,11 @@
 //! The one composition: a compiled pack and a session's state give verdicts.
 //!
 //! `pack` is what was loaded, immutable and shared; `session` takes messages and proposals in and
-//! answers; `episode` runs a whole trace through a session; `load` reads packs from folders;
+//! answers; `drift` compares answers to probes; `episode` runs a whole trace through a session; `load` reads packs from folders;
 //! `packtest` runs a pack's own tests; `walk` says of one policy how each event of a trace fared. The
 //! server, the command line and the tests all judge here.
 
+mod drift;
 mod episode;
 mod load;
 mod pack;
@@ -15,6 +16,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use drift::{EvaluateError, FinishedProbe, evaluate, find_probe, lexicon, settle};
 pub use episode::{EpisodeOutcome, run_episode};
 pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rules};
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};

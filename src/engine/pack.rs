@@ -6,7 +6,8 @@ use crate::{
     ingest::ErrorRule,
     lang::{Limits, Program},
     model::{Digest, Effect, Gate, Num, PolicyId},
-    pack::{Calibration, TestCase},
+    pack::{Calibration, DriftSpec, TestCase},
+    redact::Redactor,
     reward::{Components, Counted, Discount},
 };
 
@@ -35,6 +36,10 @@ pub struct PackParts {
     pub limits: Limits,
     /// Whether its numbers were fitted to data.
     pub calibration: Calibration,
+    /// What may leave a call.
+    pub redactor: Arc<Redactor>,
+    /// Its drift half, if it has one.
+    pub drift: Option<Arc<DriftSpec>>,
     /// Its own tests.
     pub tests: Vec<TestCase>,
 }
@@ -137,6 +142,16 @@ impl Pack {
     /// Whether its numbers were fitted to data.
     pub fn calibration(&self) -> &Calibration {
         &self.parts.calibration
+    }
+
+    /// What may leave a call. Its key is no secret: whoever serves the pack uses [`Redactor::with_key`].
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.parts.redactor
+    }
+
+    /// Its drift half, if it has one.
+    pub fn drift(&self) -> Option<&Arc<DriftSpec>> {
+        self.parts.drift.as_ref()
     }
 
     /// Its own tests.

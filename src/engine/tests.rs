@@ -11,6 +11,7 @@ use crate::{
     keywords::Categories,
     lang::{Limits, Surroundings, compile, parse},
     model::{Digest, Gate, Step, Value, json},
+    redact::{Redactor, Rules},
     reward::{Components, Discount},
 };
 
@@ -41,6 +42,8 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         components: Components::default(),
         limits: Limits::default(),
         calibration: crate::pack::Calibration::Uncalibrated,
+        redactor: Arc::new(Redactor::new(Rules::standard(), [0; 32]).unwrap()),
+        drift: None,
         tests: Vec::new(),
     };
     Arc::new(Pack::new(parts).unwrap())

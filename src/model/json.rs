@@ -103,6 +103,7 @@ pub fn replace_lone_surrogates(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+#[inline(never)]
 fn syntax(e: JiterError) -> JsonError {
     if e.error_type == JiterErrorType::JsonError(JsonErrorType::NumberOutOfRange) {
         return JsonError::NumberRange;
@@ -115,34 +116,49 @@ fn value(reader: &mut Jiter<'_>, peek: Peek, depth: u32, reading: Reading) -> Re
     if depth == reading.depth && matches!(peek, Peek::Array | Peek::Object) {
         return Err(JsonError::Depth { limit: reading.depth });
     }
-    Ok(match peek {
+    match peek {
+        Peek::Array => list(reader, depth, reading),
+        Peek::Object => object(reader, depth, reading),
+        _ => scalar(reader, peek, reading.numbers),
+    }
+}
+
+// Each of these has a frame of its own, so that a level of nesting costs no more of the stack than it needs.
+
+#[inline(never)]
+fn list(reader: &mut Jiter<'_>, depth: u32, reading: Reading) -> Result<Value, JsonError> {
+    let mut items = Vec::new();
+    let mut next = reader.known_array().map_err(syntax)?;
+    while let Some(peek) = next {
+        items.push(value(reader, peek, depth + 1, reading)?);
+        next = reader.array_step().map_err(syntax)?;
+    }
+    Ok(Value::list(items))
+}
+
+#[inline(never)]
+fn object(reader: &mut Jiter<'_>, depth: u32, reading: Reading) -> Result<Value, JsonError> {
+    let mut entries: Vec<(Arc<str>, Value)> = Vec::new();
+    let mut key: Option<Arc<str>> = reader.known_object().map_err(syntax)?.map(Arc::from);
+    while let Some(name) = key {
+        let peek = reader.peek().map_err(syntax)?;
+        entries.push((name, value(reader, peek, depth + 1, reading)?));
+        key = reader.next_key().map_err(syntax)?.map(Arc::from);
+    }
+    Ok(Value::object(entries))
+}
+
+#[inline(never)]
+fn scalar(reader: &mut Jiter<'_>, peek: Peek, numbers: Numbers) -> Result<Value, JsonError> {
+    match peek {
         Peek::Null => {
             reader.known_null().map_err(syntax)?;
-            Value::Null
+            Ok(Value::Null)
         }
-        Peek::True | Peek::False => Value::Bool(reader.known_bool(peek).map_err(syntax)?),
-        Peek::String => Value::string(reader.known_str().map_err(syntax)?),
-        Peek::Array => {
-            let mut items = Vec::new();
-            let mut next = reader.known_array().map_err(syntax)?;
-            while let Some(peek) = next {
-                items.push(value(reader, peek, depth + 1, reading)?);
-                next = reader.array_step().map_err(syntax)?;
-            }
-            Value::list(items)
-        }
-        Peek::Object => {
-            let mut entries: Vec<(Arc<str>, Value)> = Vec::new();
-            let mut key: Option<Arc<str>> = reader.known_object().map_err(syntax)?.map(Arc::from);
-            while let Some(name) = key {
-                let peek = reader.peek().map_err(syntax)?;
-                entries.push((name, value(reader, peek, depth + 1, reading)?));
-                key = reader.next_key().map_err(syntax)?.map(Arc::from);
-            }
-            Value::object(entries)
-        }
-        _ => number(reader, reading.numbers)?,
-    })
+        Peek::True | Peek::False => Ok(Value::Bool(reader.known_bool(peek).map_err(syntax)?)),
+        Peek::String => Ok(Value::string(reader.known_str().map_err(syntax)?)),
+        _ => number(reader, numbers),
+    }
 }
 
 fn number(reader: &mut Jiter<'_>, numbers: Numbers) -> Result<Value, JsonError> {

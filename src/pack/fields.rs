@@ -27,6 +27,11 @@ impl<'n> Fields<'n> {
         }
     }
 
+    /// A mapping without keys.
+    pub(super) fn none(span: Span) -> Fields<'n> {
+        Fields { span, entries: &[], known: Vec::new() }
+    }
+
     /// The mapping's place.
     pub(super) fn span(&self) -> Span {
         self.span
@@ -168,6 +173,15 @@ pub(super) fn index(node: &Node, what: &str, diags: &mut Diagnostics) -> Option<
         diags.push(Diagnostic::error(Code::NumberRange, node.span, message));
     }
     index
+}
+
+/// True or false.
+pub(super) fn truth(node: &Node, what: &str, diags: &mut Diagnostics) -> Option<bool> {
+    if let Kind::Bool(b) = node.kind {
+        return Some(b);
+    }
+    wrong_type(node, what, "true or false", None, diags);
+    None
 }
 
 /// The items of a list.

@@ -216,7 +216,7 @@ fn files_that_nothing_reads_are_named() {
     let (read, diags) = read(&[
         ("pack.yaml", MANIFEST),
         ("keyword.yaml", ""),
-        ("probes.yaml", ""),
+        ("tools.yaml", ""),
         ("policies/a.polcy", ""),
         ("old/a.policy", ""),
         ("old/b.policy", ""),
@@ -232,7 +232,7 @@ fn files_that_nothing_reads_are_named() {
         (
             Code::FileNotYetRead,
             Severity::Error,
-            "shop/probes.yaml",
+            "shop/tools.yaml",
             "remove it: what it asks for would silently not happen",
         ),
     ];

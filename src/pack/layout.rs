@@ -11,6 +11,12 @@ pub(super) enum Part {
     Manifest,
     /// `keywords.yaml`.
     Keywords,
+    /// `probes.yaml`.
+    Probes,
+    /// `scoring.yaml`.
+    Scoring,
+    /// `redaction.yaml`.
+    Redaction,
     /// `reward.yaml`.
     Reward,
     /// `policies/**/*.policy`.
@@ -30,9 +36,9 @@ const TOP: [(&str, Part); 8] = [
     ("pack.yaml", Part::Manifest),
     ("keywords.yaml", Part::Keywords),
     ("reward.yaml", Part::Reward),
-    ("probes.yaml", Part::Later),
-    ("scoring.yaml", Part::Later),
-    ("redaction.yaml", Part::Later),
+    ("probes.yaml", Part::Probes),
+    ("scoring.yaml", Part::Scoring),
+    ("redaction.yaml", Part::Redaction),
     ("tools.yaml", Part::Later),
     ("LICENSE", Part::Ignored),
 ];

@@ -11,17 +11,21 @@ mod folder;
 #[cfg(test)]
 mod laws;
 mod layout;
+mod lexicon;
 mod manifest;
 mod messages;
 mod node;
 mod payment;
+mod probes;
 mod read;
+mod redaction;
+mod scoring;
 mod spec;
 mod terms;
 mod yaml;
 
 pub use read::{read_pack, read_pack_files, read_rules};
 pub use spec::{
-    Calibration, ComponentsSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec, RewardSpec, RuleSources,
-    Spanned, TestCase,
+    Calibration, ComponentsSpec, DriftHalf, DriftSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec,
+    RewardSpec, RuleSources, Spanned, TestCase,
 };

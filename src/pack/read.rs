@@ -7,16 +7,20 @@ use std::{
 
 use semver::Version;
 
-use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Sources, Span, quote};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, FileId, Sources, Span, quote},
+    drift::Calibration,
+};
 
 use super::{
     cases::{self, Names},
     folder::{FileProblem, Folder, sorted_names},
     layout::{self, Part},
+    lexicon,
     manifest::{self, Manifest},
     node::Node,
-    payment,
-    spec::{Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
+    payment, probes, redaction, scoring,
+    spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
     terms, yaml,
 };
 
@@ -54,6 +58,13 @@ pub fn read_rules(dir: &Path) -> (RuleSources, Diagnostics) {
         packs.push(pack);
     }
     (RuleSources { sources: reading.sources, packs }, reading.diags)
+}
+
+/// The files of the drift half; a tree is missing where the file is no YAML.
+#[derive(Default)]
+struct DriftFiles {
+    probes: Option<(FileId, Option<Node>)>,
+    scoring: Option<(FileId, Option<Node>)>,
 }
 
 /// What a reading has gathered so far.
@@ -105,6 +116,8 @@ impl Reading {
     fn pack(&mut self, root: &Path, folder: Folder) -> PackSpec {
         let mut manifest: Option<(FileId, Manifest)> = None;
         let mut keywords = Keywords::default();
+        let mut redaction = redaction::standard();
+        let mut drift = DriftFiles::default();
         let mut reward = RewardSpec::default();
         let mut policies = Vec::new();
         let mut tests = Vec::new();
@@ -125,6 +138,11 @@ impl Reading {
                     let read = self.yaml(file).map(|root| terms::read(&root, &mut self.diags));
                     keywords = read.unwrap_or(Keywords::UNREADABLE);
                 }
+                Part::Probes => drift.probes = Some((file, self.yaml(file))),
+                Part::Scoring => drift.scoring = Some((file, self.yaml(file))),
+                Part::Redaction => {
+                    redaction = self.yaml(file).and_then(|root| redaction::read(&root, &mut self.diags));
+                }
                 Part::Reward => {
                     reward = self.yaml(file).map(|root| payment::read(&root, &mut self.diags)).unwrap_or_default();
                 }
@@ -144,6 +162,12 @@ impl Reading {
             Some(read) => read,
             None => (self.no_manifest(root, &folder.problems), Manifest::default()),
         };
+        let drift = if drift.probes.is_none() && drift.scoring.is_none() {
+            DriftHalf::Absent
+        } else {
+            let read = self.drift(&drift, &keywords, manifest.calibration.claim());
+            read.map_or(DriftHalf::Broken, |spec| DriftHalf::Usable(Box::new(spec)))
+        };
         let folder_name = root.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         PackSpec {
             root: root.to_owned(),
@@ -157,11 +181,49 @@ impl Reading {
             on_undecided: manifest.on_undecided,
             calibration: manifest.calibration,
             keywords,
+            redaction,
+            drift,
             reward,
             policies,
             complete,
             tests,
         }
+    }
+
+    /// Reads the two files of the drift half, once all that they refer to is known.
+    fn drift(&mut self, files: &DriftFiles, keywords: &Keywords, calibration: Calibration) -> Option<DriftSpec> {
+        let (scoring, probes) = match files {
+            DriftFiles { scoring: None, probes: None } => return None,
+            DriftFiles { scoring: Some((_, scoring)), probes: Some((_, probes)) } => (scoring, probes),
+            DriftFiles { scoring: Some((file, _)), probes: None } => return self.lonely(*file, "probes.yaml"),
+            DriftFiles { scoring: None, probes: Some((file, _)) } => return self.lonely(*file, "scoring.yaml"),
+        };
+        let settings = scoring.as_ref().and_then(|root| scoring::read(root, calibration, &mut self.diags));
+        let types = settings.as_ref().map(|s| &s.score.types);
+        let library = probes.as_ref().and_then(|root| probes::read(root, types, &mut self.diags));
+        let scoring = scoring.as_ref()?;
+        // Without keywords nothing can be said about their names.
+        let categories = keywords.compiled.as_ref()?;
+        let lexicon = scoring.get("judge").map(|n| lexicon::judge(n, categories, &mut self.diags));
+        let output = scoring.get("readout").map(|n| lexicon::readout(n, categories, &mut self.diags));
+        let output = match output {
+            Some(read) => read,
+            None => lexicon::missing_readout(scoring, &mut self.diags),
+        };
+        let lexicon = match lexicon {
+            Some(read) => Some(read?),
+            None => None,
+        };
+        Some(DriftSpec { settings: settings?, library: library?, lexicon, output: output? })
+    }
+
+    /// Reports a file of the drift half that stands without the other.
+    fn lonely(&mut self, file: FileId, other: &str) -> Option<DriftSpec> {
+        let span = Span::start_of(file);
+        let what = format!("this file needs {other} beside it, and that is not there");
+        let help = "probes.yaml holds the probes, scoring.yaml the numbers that judge their answers";
+        self.diags.push(Diagnostic::error(Code::FileMissing, span, what).help(help));
+        None
     }
 
     /// Takes a file's text in. Bytes that are no UTF-8 are reported where they begin.

@@ -6,8 +6,10 @@ use semver::Version;
 
 use crate::{
     diag::{FileId, Sources, Span},
+    drift::{KeywordLexicon, Library, OutputRules, Settings},
     keywords::{Categories, CategorySpec},
     model::{Gate, Num, Turn, Value},
+    redact::Redactor,
     reward::Discount,
 };
 
@@ -64,6 +66,10 @@ pub struct PackSpec {
     pub calibration: Calibration,
     /// Keyword categories.
     pub keywords: Keywords,
+    /// What may leave a call, and what is looked for; under a key that is no secret. `None` if it has an error.
+    pub redaction: Option<Arc<Redactor>>,
+    /// `probes.yaml` and `scoring.yaml`.
+    pub drift: DriftHalf,
     /// How violations are paid.
     pub reward: RewardSpec,
     /// The `.policy` files, by path.
@@ -104,10 +110,49 @@ pub enum Calibration {
 impl Calibration {
     /// `CALIBRATED` or `UNCALIBRATED`.
     pub fn word(&self) -> &'static str {
+        self.claim().word()
+    }
+
+    /// The bare claim.
+    pub fn claim(&self) -> crate::drift::Calibration {
         match self {
-            Calibration::Uncalibrated => "UNCALIBRATED",
-            Calibration::Calibrated { .. } => "CALIBRATED",
+            Calibration::Uncalibrated => crate::drift::Calibration::Uncalibrated,
+            Calibration::Calibrated { .. } => crate::drift::Calibration::Calibrated,
         }
+    }
+}
+
+/// The drift half of a pack.
+#[derive(Clone, Debug, Default)]
+pub enum DriftHalf {
+    /// There is none.
+    #[default]
+    Absent,
+    /// It has an error.
+    Broken,
+    /// It can be used.
+    Usable(Box<DriftSpec>),
+}
+
+/// What a pack says about drift.
+#[derive(Clone, Debug)]
+pub struct DriftSpec {
+    /// Every number and switch.
+    pub settings: Settings,
+    /// The probes.
+    pub library: Library,
+    /// What the deterministic judge knows; without it there is none.
+    pub lexicon: Option<KeywordLexicon>,
+    /// How raw outputs are read.
+    pub output: OutputRules,
+}
+
+impl DriftSpec {
+    /// Whether the drift half uses a keyword category of that name.
+    pub fn uses(&self, category: &str) -> bool {
+        self.lexicon.as_ref().is_some_and(|lexicon| lexicon.uses(category))
+            || self.output.policy_cited.has(category)
+            || self.output.escalation_suggested.has(category)
     }
 }
 

@@ -100,6 +100,8 @@ pub struct Rules {
     pub closed_words: BTreeMap<String, Vec<String>>,
     /// What is looked for.
     pub detectors: Vec<Detector>,
+    /// What stands in the place of a finding, where that is not the usual placeholder.
+    pub replacements: BTreeMap<Detector, String>,
     /// Longest text that is looked at, in bytes; the rest is cut off.
     pub max_bytes: usize,
     /// How deep JSON may stand in strings of JSON.
@@ -111,6 +113,16 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// What stands in the place of what a detector finds.
+    pub fn replacement(&self, detector: Detector) -> &str {
+        self.replacements.get(&detector).map_or(detector.placeholder(), String::as_str)
+    }
+
+    /// Whether anything is hashed, so that the key matters.
+    pub fn hashes(&self) -> bool {
+        self.mode == Mode::Hashed || self.fields.values().any(|rule| *rule == FieldRule::Hash)
+    }
+
     /// Every detector, the six answer fields, and English words.
     pub fn standard() -> Rules {
         use FieldRule::{Plain, Scrub};
@@ -128,6 +140,7 @@ impl Rules {
             fields: fields.map(|(k, v)| (k.to_owned(), v)).into(),
             closed_words: [("decision".to_owned(), decisions)].into(),
             detectors: Detector::ALL.to_vec(),
+            replacements: BTreeMap::new(),
             max_bytes: 1 << 20,
             max_embedding: 4,
             phone: PhoneWords::english(),

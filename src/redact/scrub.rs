@@ -4,7 +4,7 @@
 //! redacted and written again. The result is scanned once more, and where something still shows, a
 //! tombstone takes its place. All of it is linear in the length of the text.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use super::{
     Detector, FieldRule, Mode, Redacted, Rules,
@@ -18,12 +18,19 @@ use crate::redact::{email, phone};
 /// How often a text is scanned before it is given up.
 const PASSES: usize = 3;
 
-/// Compiled redaction rules.
-#[derive(Debug)]
+/// Compiled redaction rules. Clones share them.
+#[derive(Clone)]
 pub struct Redactor {
-    rules: Rules,
-    shapes: Shapes,
+    rules: Arc<Rules>,
+    shapes: Arc<Shapes>,
     key: [u8; 32],
+}
+
+impl fmt::Debug for Redactor {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("rules", &self.rules).finish_non_exhaustive()
+    }
 }
 
 /// A value that cannot be redacted now. Nothing of it may leave.
@@ -52,6 +59,12 @@ pub enum RulesError {
     /// Texts of no length are allowed.
     #[error("redaction.max_bytes must be at least 1")]
     Length,
+    /// A replacement that is empty, or that a detector would find again.
+    #[error("the replacement for {} is empty or would itself be found", detector.word())]
+    Replacement {
+        /// The detector that it belongs to.
+        detector: Detector,
+    },
 }
 
 impl Redactor {
@@ -60,7 +73,19 @@ impl Redactor {
         if rules.max_bytes == 0 {
             return Err(RulesError::Length);
         }
-        Ok(Redactor { rules, shapes: Shapes::new()?, key })
+        let redactor = Redactor { rules: Arc::new(rules), shapes: Arc::new(Shapes::new()?), key };
+        for (detector, replacement) in &redactor.rules.replacements {
+            if replacement.trim().is_empty() || redactor.cut(replacement, None).is_some() {
+                return Err(RulesError::Replacement { detector: *detector });
+            }
+        }
+        Ok(redactor)
+    }
+
+    /// The same rules under another key.
+    #[must_use]
+    pub fn with_key(&self, key: [u8; 32]) -> Redactor {
+        Redactor { key, ..self.clone() }
     }
 
     /// The rules.
@@ -232,7 +257,7 @@ impl Redactor {
         let mut at = 0;
         for (range, detector) in merged {
             out.push_str(text.get(at..range.start).unwrap_or_default());
-            out.push_str(detector.placeholder());
+            out.push_str(self.rules.replacement(detector));
             at = range.end;
         }
         out.push_str(text.get(at..).unwrap_or_default());

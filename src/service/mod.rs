@@ -2,6 +2,7 @@
 //! Threads and tokio start here; nothing here knows the wire.
 
 mod judging;
+mod keys;
 mod metrics;
 mod observe;
 mod query;
@@ -12,6 +13,7 @@ mod state;
 mod writer;
 
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
+pub use keys::{KeyError, RedactionKey};
 pub use metrics::{Measured, MetricsError};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, QueryError, RecordPage, RecordQuery};

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use probity::{
     drift::{
-        Accumulator, Anomaly, Category, InjectAs, Library, Probe, ProbeResult, Schema, Selector, Settings, schedule,
+        Accumulator, Anomaly, Category, InjectAs, Library, Probe, ProbeResult, Schema, Selector, Settings,
+        Triangulation, schedule,
     },
     redact::{Redactor, Rules},
 };
@@ -111,6 +112,54 @@ proptest! {
             acc.record(None, "1", &history[i], &settings.longitudinal, &settings.consistency, 0.0).unwrap();
             let (ours, wanted) = (acc.signal(&settings.longitudinal), naive(&history[..=i], &settings));
             prop_assert!((ours - wanted).abs() <= 1e-12, "{ours} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_that_comes_later_counts_as_one_that_came_at_once(
+        history in prop::collection::vec((step(), prop::option::of(0usize..4), 0usize..6), 1..40),
+        window in prop::option::of(1usize..20),
+    ) {
+        let said = [
+            Triangulation::Legitimate,
+            Triangulation::DriftSignal,
+            Triangulation::SummaryCalibrationAnomaly,
+            Triangulation::NoSignal,
+        ];
+        let mut settings = parity::better();
+        settings.longitudinal.window = window;
+        let (longitudinal, consistency) = (&settings.longitudinal, &settings.consistency);
+        let mut later = Accumulator::new("s", "1");
+        let mut due: Vec<(usize, u64, Triangulation)> = Vec::new();
+        let settle = |acc: &mut Accumulator, due: &mut Vec<(usize, u64, Triangulation)>, now: usize| {
+            for (_, number, triangulation) in due.extract_if(.., |(at, _, _)| *at <= now) {
+                acc.settle(number, triangulation, longitudinal);
+            }
+        };
+        for (i, (result, baseline, wait)) in history.iter().enumerate() {
+            later.record(None, "1", result, longitudinal, consistency, 0.0).unwrap();
+            if let Some(which) = baseline {
+                later.keep_open(i as u64);
+                due.push((i + wait, i as u64, said[*which]));
+            }
+            settle(&mut later, &mut due, i);
+        }
+        settle(&mut later, &mut due, usize::MAX);
+        let mut at_once = Accumulator::new("s", "1");
+        for (result, baseline, _) in &history {
+            let triangulation = baseline.filter(|_| result.score.is_some()).map(|which| said[which]);
+            let result = ProbeResult { triangulation, ..result.clone() };
+            at_once.record(None, "1", &result, longitudinal, consistency, 0.0).unwrap();
+        }
+        // With a window, a score that was in it when others aged out has pushed one of them out.
+        if window.is_none() {
+            let (a, b) = (later.signal(longitudinal), at_once.signal(longitudinal));
+            prop_assert!((a - b).abs() <= 1e-9, "{a} {b}");
+            prop_assert_eq!(later.scored(), at_once.scored());
+            prop_assert_eq!(later.structural_failures(), at_once.structural_failures());
+            prop_assert_eq!(later.streak(), at_once.streak());
+        } else {
+            prop_assert!((0.0..=1.0).contains(&later.signal(longitudinal)));
         }
     }
 

@@ -1,6 +1,10 @@
 //! Lines of a file with their numbers, one at a time.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
 
 /// Lines of a reader, numbered from 1.
 pub struct Lines {
@@ -15,6 +19,13 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Lines of a file; `-` is standard input.
+    pub fn open(path: &Path) -> io::Result<Lines> {
+        let reader: Box<dyn Read> =
+            if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+        Ok(Lines::new(reader))
+    }
+
     /// Lines of a reader.
     pub fn new(reader: Box<dyn Read>) -> Lines {
         Lines {
