@@ -44,6 +44,9 @@ pub struct Settings {
     pub max_sessions: usize,
     /// A session that is idle this long is dropped.
     pub session_ttl: Duration,
+    /// Bytes of what the rules remember of a session, where its pack does not set less. Beyond them what reads
+    /// facts or history is undecided.
+    pub max_session_bytes: usize,
     /// Results kept in a session to answer repeated items; those of the last request always are.
     pub retained_results: usize,
     /// Requests that may wait for the audit writer; beyond that callers wait.
@@ -240,6 +243,7 @@ pub const SETTINGS: &[Setting] = &[
     )),
     setting!("max-sessions", "100000", "Open sessions", max_sessions, |t| at_least(t, 1)),
     setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, some_span),
+    setting!("max-session-bytes", "64MiB", "What rules may remember of a session", max_session_bytes, size),
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
@@ -360,6 +364,7 @@ fn unset() -> Settings {
         stream_window: 0,
         max_sessions: 0,
         session_ttl: Duration::ZERO,
+        max_session_bytes: 0,
         retained_results: 0,
         audit_queue: 0,
         audit_group: 0,

@@ -14,7 +14,7 @@ use crate::{
     diag::suggest,
     engine::{Outcome as Fate, Pack, Visit, nearest_miss, walk_through},
     ingest::Episode,
-    lang::explain::Explanation,
+    lang::{Limits, explain::Explanation},
 };
 
 use super::{
@@ -112,7 +112,12 @@ fn overview(pack: &Pack, format: Format, out: &mut Output) -> Result<(), Failure
         0 => "none of them scans history; the cost of an event does not grow with the trace".to_owned(),
         n => format!("{n} of them look back at earlier events, within a bound"),
     };
-    out.line(format_args!("\n{} {}: {verdict}", pack.name(), pack.version()))
+    out.line(format_args!("\n{} {}: {verdict}", pack.name(), pack.version()))?;
+    let Limits { steps, turn_steps, bytes } = pack.limits();
+    out.line(format_args!(
+        "limits of a session: {steps} steps for an event, {turn_steps} for a turn, {bytes} bytes of state; \
+         beyond them policies are undecided"
+    ))
 }
 
 /// An episode, and how the policy fared in it.

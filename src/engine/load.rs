@@ -141,7 +141,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         on_undecided: spec.on_undecided,
         discount: spec.reward.discount,
         components,
-        limits: Limits::default(),
+        limits: spec.limits,
         calibration: spec.calibration,
         redactor,
         drift,
@@ -260,6 +260,9 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
     part(&mut hasher, spec.on_undecided.word().as_bytes());
     part(&mut hasher, spec.calibration.word().as_bytes());
     part(&mut hasher, format!("{:?}", spec.reward.discount.values()).as_bytes());
+    if spec.limits != Limits::default() {
+        part(&mut hasher, format!("{:?}", spec.limits).as_bytes());
+    }
     let components = &spec.reward.components;
     if *components != ComponentsSpec::default() {
         let named = |part: &Option<(Num, Vec<Spanned<String>>)>| {

@@ -11,7 +11,7 @@ use std::{
 use super::Pack;
 use crate::{
     ingest::{Ingest, Proposal, Refused, Taken},
-    lang::{self, Judged, State},
+    lang::{self, Judged, Limits, State},
     model::{CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Malformed, Signal, Step, Turn, Undecided, Value},
 };
 
@@ -26,6 +26,7 @@ pub struct Session {
     turn: TurnState,
     ended: bool,
     steps: u64,
+    limits: Limits,
 }
 
 /// What the latest turn holds so far.
@@ -37,6 +38,8 @@ struct TurnState {
     undecided: HashSet<usize>,
     /// What judging the message itself gave: it applies to each of its calls.
     message: Gate,
+    /// Steps that its events have taken.
+    steps: u64,
     /// The answers given, by the place of the call.
     answers: BTreeMap<u32, CallAnswer>,
 }
@@ -53,8 +56,15 @@ pub enum SessionError {
 }
 
 impl Session {
-    /// A new session.
+    /// A new session under the pack's own limits.
     pub fn new(pack: Arc<Pack>) -> Session {
+        let limits = *pack.limits();
+        Session::within(pack, limits)
+    }
+
+    /// A new session under the pack's limits and others: of each the smaller holds.
+    pub fn within(pack: Arc<Pack>, limits: Limits) -> Session {
+        let limits = pack.limits().min(limits);
         let ingest = Ingest::new(pack.errors().clone());
         Session {
             pack,
@@ -64,6 +74,7 @@ impl Session {
             turn: TurnState::default(),
             ended: false,
             steps: 0,
+            limits,
         }
     }
 
@@ -136,8 +147,9 @@ impl Session {
         let mut step = Step { turn: taken.turn, malformed: taken.malformed, ..Step::default() };
         let mut answered: Vec<u32> = taken.known_calls;
         for event in &taken.events {
-            let judged = lang::step(self.pack.program(), &mut self.state, event, self.pack.limits());
+            let judged = lang::step(self.pack.program(), &mut self.state, event, &self.limits.after(self.turn.steps));
             self.steps += judged.steps;
+            self.turn.steps += judged.steps;
             let gate = self.record(judged, &mut step);
             match (&event.body, event.kind()) {
                 (_, EventKind::Assistant) => self.turn.message = gate,

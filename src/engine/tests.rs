@@ -198,3 +198,61 @@ fn evidence_names_the_conditions_and_the_events_they_rest_on() {
         ]
     );
 }
+
+#[test]
+fn a_turn_has_a_budget_of_its_own_however_its_calls_come() {
+    let text = r#"policy P "p" { severity 1 on call pay deny if any x in args.list: x == 9 }"#;
+    let limits = Limits { steps: 1_000, turn_steps: 500, ..Limits::default() };
+    let arguments = format!(r#"{{"list":[{}]}}"#, ["1"; 40].join(","));
+    let pay: Vec<(&str, &str)> = vec![("pay", &arguments); 6];
+    let mut whole = Session::within(pack(text), limits);
+    let step = whole.message(&calls(&pay)).unwrap();
+    let gates: Vec<Gate> = step.calls.iter().map(|c| c.gate).collect();
+    assert_eq!(gates.first(), Some(&Gate::Allow), "the first is within the budget");
+    assert_eq!(gates.last(), Some(&Gate::Review), "the last is not");
+    assert_eq!(step.undecided.len(), 1);
+    assert_eq!(step.undecided[0].reason, crate::model::BUDGET);
+    // Proposed one by one they cost the turn the same.
+    let mut apart = Session::within(pack(text), limits);
+    let proposed: Vec<Gate> = (0..6)
+        .flat_map(|index| {
+            let proposal = Proposal {
+                turn: 0,
+                index,
+                calls: 6,
+                call_id: "",
+                tool: "pay",
+                arguments_json: arguments.as_bytes(),
+                message_text: "",
+                time: None,
+            };
+            apart.proposal(&proposal).unwrap().calls
+        })
+        .map(|c| c.gate)
+        .collect();
+    assert_eq!(proposed, gates);
+    // The next turn begins afresh.
+    let next = whole.message(&calls(&pay[..1])).unwrap();
+    assert_eq!(next.calls[0].gate, Gate::Allow);
+}
+
+#[test]
+fn a_session_stays_within_its_state_and_is_undecided_beyond() {
+    let text = r#"
+        fact seen_[json.id as string] = json as object from result get
+        policy P "p" { severity 1 on call pay deny unless seen(seen_[args.id as string]) }
+    "#;
+    let limits = Limits { bytes: 20_000, ..Limits::default() };
+    let mut session = Session::within(pack(text), limits);
+    for i in 0..2_000 {
+        session.message(&calls(&[("get", "{}")])).unwrap();
+        let result = format!(r#"{{"role":"tool","tool_call_id":"c0","content":"{{\"id\":\"{i}\"}}"}}"#);
+        session.message(&message(&result)).unwrap();
+        assert!(session.bytes() < 21_000, "{} bytes after {i}", session.bytes());
+    }
+    assert!(session.is_incomplete());
+    // Even what was taken in before the limit: it may have changed since.
+    let step = session.message(&calls(&[("pay", r#"{"id":"0"}"#)])).unwrap();
+    assert_eq!(step.calls[0].gate, Gate::Review);
+    assert_eq!(step.undecided[0].reason, crate::model::BUDGET);
+}

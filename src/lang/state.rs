@@ -15,14 +15,32 @@ pub struct Limits {
     /// Expressions evaluated and store entries looked at, for judging one event and again for taking
     /// it in. What runs out is undecided.
     pub steps: u64,
+    /// The same for all events of one turn together, so that a message of many calls cannot hold a server up.
+    pub turn_steps: u64,
     /// Rough size of the session's facts and history. Beyond it nothing more is taken in, and whatever
     /// reads facts or history is undecided.
     pub bytes: usize,
 }
 
+impl Limits {
+    /// The smaller of each.
+    pub fn min(self, other: Limits) -> Limits {
+        Limits {
+            steps: self.steps.min(other.steps),
+            turn_steps: self.turn_steps.min(other.turn_steps),
+            bytes: self.bytes.min(other.bytes),
+        }
+    }
+
+    /// For one more event of a turn whose events have taken `used` steps.
+    pub fn after(self, used: u64) -> Limits {
+        Limits { steps: self.steps.min(self.turn_steps.saturating_sub(used)), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { steps: 1_000_000, bytes: 64 << 20 }
+        Limits { steps: 1_000_000, turn_steps: 16_000_000, bytes: 64 << 20 }
     }
 }
 

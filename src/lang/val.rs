@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use crate::{
     diag::Span,
-    model::{Event, Num, Value},
+    model::{BUDGET, Event, Num, Value},
 };
 
 /// The result of evaluating an expression.
@@ -98,7 +98,7 @@ impl WhyKind {
             WhyKind::Candidate => "is open: an earlier event may or may not match".to_owned(),
             WhyKind::Unusable => "is open: an earlier result could not be used".to_owned(),
             WhyKind::Unpaired => "is unknown: the result answers no known call".to_owned(),
-            WhyKind::Budget => "budget ran out".to_owned(),
+            WhyKind::Budget => BUDGET.to_owned(),
         }
     }
 }

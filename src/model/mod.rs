@@ -15,4 +15,6 @@ pub use json::JsonError;
 pub use num::{DIVISION_DIGITS, Num, NumError};
 pub use time::rfc3339;
 pub use value::{Object, Value};
-pub use verdict::{CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided};
+pub use verdict::{
+    BUDGET, CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided,
+};

@@ -130,6 +130,9 @@ pub struct Undecided {
     pub reason: String,
 }
 
+/// The reason of whatever a limit left undecided: steps, memory, events that are not looked at.
+pub const BUDGET: &str = "budget ran out";
+
 /// The answer for one call of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallAnswer {

@@ -184,6 +184,17 @@ pub(super) fn truth(node: &Node, what: &str, diags: &mut Diagnostics) -> Option<
     None
 }
 
+/// A whole number from 1 to `most`.
+pub(super) fn count_up_to(node: &Node, what: &str, most: u64, diags: &mut Diagnostics) -> Option<u64> {
+    let number = number(node, what, diags)?;
+    let count = number.as_whole().and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=most).contains(n));
+    if count.is_none() {
+        let message = format!("{what} must be a whole number from 1 to {most}, found {number}");
+        diags.push(Diagnostic::error(Code::NumberRange, node.span, message));
+    }
+    count
+}
+
 /// The items of a list.
 pub(super) fn list<'n>(node: &'n Node, what: &str, diags: &mut Diagnostics) -> Option<&'n [Node]> {
     let help = match &node.kind {

@@ -5,11 +5,12 @@ use semver::Version;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, FileId, Span, quote},
+    lang::Limits,
     model::{Gate, Num, rfc3339},
 };
 
 use super::{
-    fields::{Fields, choice, index, list, name, some_text, text},
+    fields::{Fields, choice, count_up_to, index, list, name, some_text, text},
     node::Node,
     spec::{Calibration, ErrorRule, PackSpec, Spanned},
 };
@@ -23,6 +24,7 @@ pub(super) struct Manifest {
     pub(super) errors: ErrorRule,
     pub(super) on_undecided: Gate,
     pub(super) calibration: Calibration,
+    pub(super) limits: Limits,
 }
 
 impl Default for Manifest {
@@ -35,6 +37,7 @@ impl Default for Manifest {
             errors: ErrorRule::default(),
             on_undecided: Gate::Review,
             calibration: Calibration::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -69,6 +72,9 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Manifest {
     }
     if let Some(node) = fields.get("calibration") {
         manifest.calibration = calibration(node, diags);
+    }
+    if let Some(node) = fields.get("limits") {
+        manifest.limits = limits(node, diags);
     }
     if let Some(node) = fields.get("extends") {
         extends(node, diags);
@@ -164,6 +170,30 @@ fn calibration(node: &Node, diags: &mut Diagnostics) -> Calibration {
         }
         _ => Calibration::Uncalibrated,
     }
+}
+
+/// What one session may cost; a pack can lower the limits, not raise them.
+///
+/// ```yaml
+/// limits: {event_steps: 100000, turn_steps: 1000000, state_bytes: 4194304}
+/// ```
+fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
+    let most = Limits::default();
+    let mut limits = most;
+    let Some(mut fields) = Fields::of(node, "`limits`", diags) else { return limits };
+    let bytes = u64::try_from(most.bytes).unwrap_or(u64::MAX);
+    if let Some(node) = fields.get("event_steps") {
+        limits.steps = count_up_to(node, "`event_steps`", most.steps, diags).unwrap_or(limits.steps);
+    }
+    if let Some(node) = fields.get("turn_steps") {
+        limits.turn_steps = count_up_to(node, "`turn_steps`", most.turn_steps, diags).unwrap_or(limits.turn_steps);
+    }
+    if let Some(node) = fields.get("state_bytes") {
+        let read = count_up_to(node, "`state_bytes`", bytes, diags).and_then(|n| usize::try_from(n).ok());
+        limits.bytes = read.unwrap_or(limits.bytes);
+    }
+    fields.finish(diags);
+    limits
 }
 
 fn extends(node: &Node, diags: &mut Diagnostics) {

@@ -180,6 +180,7 @@ impl Reading {
             errors: manifest.errors,
             on_undecided: manifest.on_undecided,
             calibration: manifest.calibration,
+            limits: manifest.limits,
             keywords,
             redaction,
             drift,

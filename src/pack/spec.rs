@@ -8,6 +8,7 @@ use crate::{
     diag::{FileId, Sources, Span},
     drift::{KeywordLexicon, Library, OutputRules, Settings},
     keywords::{Categories, CategorySpec},
+    lang::Limits,
     model::{Gate, Num, Turn, Value},
     redact::Redactor,
     reward::Discount,
@@ -64,6 +65,8 @@ pub struct PackSpec {
     pub on_undecided: Gate,
     /// Whether the pack's numbers were fitted to data.
     pub calibration: Calibration,
+    /// What one session may cost.
+    pub limits: Limits,
     /// Keyword categories.
     pub keywords: Keywords,
     /// What may leave a call, and what is looked for; under a key that is no secret. `None` if it has an error.

@@ -13,8 +13,11 @@ use crate::{
     audit::ItemKind,
     engine::{Pack, Session, SessionError},
     ingest::{Proposal, Refused},
+    lang::Limits,
     model::{Num, Step, Turn, Value},
 };
+
+use super::sessions::SessionLimits;
 
 /// One item of a request.
 #[derive(Debug)]
@@ -177,8 +180,10 @@ struct Retained {
 
 impl Judging {
     /// A session that begins.
-    pub fn new(pack: Arc<Pack>, keep: usize) -> Judging {
-        Judging { session: Some(Session::new(pack)), next: 0, keep, retained: VecDeque::new() }
+    pub fn new(pack: Arc<Pack>, limits: &SessionLimits) -> Judging {
+        let within = Limits { bytes: limits.bytes, ..*pack.limits() };
+        let session = Session::within(pack, within);
+        Judging { session: Some(session), next: 0, keep: limits.retained, retained: VecDeque::new() }
     }
 
     /// Answers the items of one request, in order, into `answers`. On an error those before the

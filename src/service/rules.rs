@@ -84,7 +84,7 @@ pub struct LiveRules {
     folder: PathBuf,
     current: ArcSwap<Served>,
     refused: Mutex<Option<RefusedLoad>>,
-    /// One reload at a time.
+    /// One compilation at a time.
     reloading: tokio::sync::Mutex<()>,
 }
 
@@ -112,6 +112,8 @@ impl LiveRules {
 
     /// What is wrong with the rules as they now stand on disk.
     pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
+        // A large set takes memory to compile: once at a time, whoever asks.
+        let _alone = self.reloading.lock().await;
         let folder = self.folder.clone();
         match tokio::task::spawn_blocking(move || compile(&folder)).await {
             Ok(Ok((_, warnings))) => Ok(warnings),
@@ -147,6 +149,9 @@ impl LiveRules {
         let served = Arc::new(Served::new(set, warnings, self.current().generation + 1));
         activate(served.clone()).await;
         let before = self.current.swap(served.clone());
+        for gone in before.set.iter().filter(|pack| served.set.get(pack.name()).is_none()) {
+            tracing::warn!(pack = %gone.name(), "the pack is no longer there: new sessions under it are refused");
+        }
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
         tracing::info!(generation = served.generation, packs = served.refs.len(), "the rules were reloaded");
         // A large set takes its time to be freed.

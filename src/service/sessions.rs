@@ -25,6 +25,8 @@ pub struct SessionLimits {
     pub ttl: Duration,
     /// Results kept per session.
     pub retained: usize,
+    /// Bytes of what its rules remember, where the pack does not set less.
+    pub bytes: usize,
 }
 
 /// One session.
@@ -102,7 +104,7 @@ impl Sessions {
             mode,
             pack: served.pack_ref(pack),
             generation: served.generation,
-            judging: Mutex::new(Judging::new(pack.clone(), self.limits.retained)),
+            judging: Mutex::new(Judging::new(pack.clone(), &self.limits)),
             touched: AtomicU64::new(millis(now)),
         });
         let mut table = self.table();
