@@ -125,7 +125,7 @@ fn push_for_patterns(builder: &mut Builder, source: &str, range: Range<usize>, s
     }
 }
 
-/// Everything but look-alikes.
+/// Everything but look-alikes; capitals that look like capitals of ASCII, where case is folded, are an exception.
 fn plain(source: &str, steps: Steps) -> Mapped<'_> {
     let nfkc = steps.has(Step::Nfkc) && !source.is_ascii();
     let ignorables = steps.has(Step::Ignorables) && !source.is_ascii();
@@ -151,7 +151,7 @@ fn plain(source: &str, steps: Steps) -> Mapped<'_> {
             end = at + next.len_utf8();
         }
         let made: String = if nfkc { cluster.nfkc().collect() } else { cluster.clone() };
-        let made = fold(made, steps);
+        let made = fold(capitals(made, steps), steps);
         let same_bytes = made.len() == end - start;
         let one_for_one =
             if cluster.chars().nth(1).is_none() { made.chars().nth(1).is_none() } else { made == cluster };
@@ -169,6 +169,16 @@ fn starts_cluster(c: char) -> bool {
     ucd::decompose_compatible(c, |d| first = first.or(Some(d)));
     let first = first.unwrap_or(c);
     ucd::canonical_combining_class(first) == 0 && is_nfc_quick(std::iter::once(first)) == IsNormalized::Yes
+}
+
+/// Where both case and look-alikes go, a capital becomes what it looks like before its case is folded: a Greek
+/// capital epsilon looks like E, the small one like no letter of ASCII.
+fn capitals(text: String, steps: Steps) -> String {
+    let folds = steps.has(Step::Case) || steps.has(Step::AsciiCase);
+    if !folds || !steps.has(Step::Confusables) || text.is_ascii() {
+        return text;
+    }
+    text.chars().map(|c| if c.is_uppercase() { ascii_look_alike(c) } else { c }).collect()
 }
 
 fn fold(mut text: String, steps: Steps) -> String {
@@ -293,6 +303,9 @@ mod tests {
         assert_eq!(plain(text, steps(&[Step::Ignorables])).text(), "ÉK ﬁ ß аΙ");
         let prepared = Prepared::new("раураl", steps(&[Step::Confusables]), true);
         assert_eq!(prepared.text(), "paypal");
+        let capitals = [Step::Confusables, Step::Case];
+        let prepared = Prepared::new("\u{395}\u{39c}А\u{399}L", steps(&capitals), true);
+        assert_eq!(prepared.text(), Prepared::new("email", steps(&capitals), true).text());
     }
 
     #[test]
