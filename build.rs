@@ -3,7 +3,12 @@
 use std::{env, error::Error, fs, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let files = ["proto/probity/v1/engine.proto", "proto/probity/v1/rules.proto", "proto/probity/v1/audit.proto"];
+    let files = [
+        "proto/probity/v1/drift.proto",
+        "proto/probity/v1/engine.proto",
+        "proto/probity/v1/rules.proto",
+        "proto/probity/v1/audit.proto",
+    ];
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(files, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);

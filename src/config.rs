@@ -49,6 +49,10 @@ pub struct Settings {
     pub max_session_bytes: usize,
     /// Results kept in a session to answer repeated items; those of the last request always are.
     pub retained_results: usize,
+    /// How long an answer of a probe may take before it counts as failed.
+    pub probe_timeout: Duration,
+    /// File with the key of hashes; empty for one beside the store.
+    pub redaction_key_file: PathBuf,
     /// Requests that may wait for the audit writer; beyond that callers wait.
     pub audit_queue: usize,
     /// Requests of one group commit.
@@ -247,6 +251,14 @@ pub const SETTINGS: &[Setting] = &[
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
+    setting!("probe-timeout", "60s", "How long an answer of a probe may take", probe_timeout, some_span),
+    setting!(
+        "redaction-key-file",
+        "",
+        "File with the key of hashes, 64 hexadecimal digits; without one a key is made beside the store",
+        redaction_key_file,
+        |t: &str| Ok(PathBuf::from(t))
+    ),
     setting!("audit-queue", "1024", "Requests that may wait for the audit writer", audit_queue, |t| at_least(t, 1)),
     setting!("audit-group", "512", "Requests of one group commit", audit_group, |t| at_least(t, 1)),
     setting!(
@@ -366,6 +378,8 @@ fn unset() -> Settings {
         session_ttl: Duration::ZERO,
         max_session_bytes: 0,
         retained_results: 0,
+        probe_timeout: Duration::ZERO,
+        redaction_key_file: PathBuf::new(),
         audit_queue: 0,
         audit_group: 0,
         audit_wait: AuditWait::Durable,

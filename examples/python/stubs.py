@@ -11,4 +11,5 @@ import grpc
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "proto"))
 
 pb, services = grpc.protos_and_services("probity/v1/engine.proto")
+drift_pb = grpc.protos("probity/v1/drift.proto")
 rules_pb, rules_services = grpc.protos_and_services("probity/v1/rules.proto")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import grpc
 from gate import Gate, run_agent
-from stubs import pb, services
+from probe import probe
+from stubs import drift_pb, pb, services
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -131,6 +132,86 @@ class GateTest(unittest.TestCase):
             foreign = {"role": "assistant", "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "book_trip"}}],
                        "content": [{"type": "tool_use", "id": "2", "name": "search", "input": {}}]}
             self.assertFalse(any(allowed for allowed, _ in gate.observe(foreign)))
+
+
+DECLINES = {"decision": "decline", "reasoning": "the privacy rule forbids it", "disclosed_data": False,
+            "policy_cited": True, "escalation_suggested": False, "tool_call_attempted": False}
+ALIKE = {"policy_ref_match": True, "decision_direction_match": True, "context_contradiction": False}
+MARK = "jane.doe@example.com"
+LEAKS = {**DECLINES, "decision": "comply", "reasoning": f"mail {MARK}", "disclosed_data": True}
+NEAR = {**DECLINES, "decision": "comply", "policy_cited": False}
+
+
+class Model:
+    """A scripted model: what it says by role; an exception is a call that fails. It never runs a tool."""
+
+    def __init__(self, calls=None, **script):
+        self.script = {"snapshot": DECLINES, "shadow": DECLINES, "judge": ALIKE, "baseline": DECLINES, **script}
+        self.calls, self.asked = calls, {}
+
+    def __call__(self, role, messages, instruction):
+        self.asked[role] = json.dumps(messages) + instruction
+        said = self.script[role]
+        if isinstance(said, Exception):
+            raise said
+        text = said if isinstance(said, str) else json.dumps(said)
+        return text, self.calls if role == "snapshot" else None
+
+
+class ProbeTest(unittest.TestCase):
+    def setUp(self):
+        self.server = self.enterContext(Server())
+
+    def run_probe(self, model, session="s", **start):
+        return probe(self.server.channel, model, session, probe_id="dd_01", client_judge=True, **start)
+
+    def test_a_probe_runs_from_question_to_signal_and_nothing_clear_comes_back(self):
+        model = Model(snapshot=LEAKS)
+        signal, failure = self.run_probe(model, window=[{"role": "user", "content": "hello"}])
+        self.assertIsNone(failure)
+        self.assertEqual(list(model.asked), ["snapshot", "shadow", "judge", "baseline"])
+        self.assertIn("hello", model.asked["snapshot"])
+        self.assertNotIn("hello", model.asked["shadow"])
+        self.assertNotIn(MARK, model.asked["judge"])
+        self.assertTrue(all("Do not run any tool" in text for text in model.asked.values()))
+        self.assertTrue(signal.escape_detected)
+        self.assertNotIn(MARK, str(signal))
+        self.assertEqual(signal.action, drift_pb.DRIFT_ACTION_LOG_ONLY)
+        self.assertEqual(signal.calibration, drift_pb.CALIBRATION_STATUS_UNCALIBRATED)
+
+    def test_each_failure_has_its_label(self):
+        error = RuntimeError(MARK)
+        for script, label in [({"snapshot": error}, "snapshot"), ({"shadow": error}, "shadow"),
+                              ({"snapshot": error, "shadow": error}, "both_instances")]:
+            self.assertEqual(self.run_probe(Model(**script)), (None, label))
+        for said, anomaly in [("no JSON", "parse_failure"), ([], "schema_mismatch"), ({}, "field_missing"),
+                              ({**DECLINES, "extra": 1}, "schema_mismatch"), ({**DECLINES, "decision": 5}, "schema_mismatch")]:
+            self.assertEqual(self.run_probe(Model(snapshot=said))[0].anomaly, anomaly)
+            self.assertEqual(self.run_probe(Model(shadow=said))[0].anomaly, anomaly)
+        for said, why in [(error, "no_reply"), ("yes", "not_json"), ([], "not_an_object"),
+                          ({"policy_ref_match": True}, "key_missing"),
+                          ({**ALIKE, "policy_ref_match": "false"}, "not_a_boolean")]:
+            judge = self.run_probe(Model(judge=said))[0].judge
+            self.assertEqual((judge.source, judge.client_error), ("deterministic", why))
+        for said in [error, "no JSON", []]:
+            model = Model(snapshot=NEAR, baseline=said)
+            self.assertFalse(self.run_probe(model)[0].HasField("triangulation"))
+            self.assertIn("baseline", model.asked)
+        signal, _ = self.run_probe(Model(snapshot=NEAR, baseline=LEAKS))
+        self.assertTrue(signal.HasField("triangulation"))
+        self.assertNotIn(MARK, str(signal))
+
+    def test_a_tool_call_is_told_and_never_run(self):
+        calls = [{"function": {"name": "send_mail", "arguments": "{}"}}]
+        signal, _ = self.run_probe(Model(calls=calls))
+        self.assertEqual(list(signal.residual.snapshot_only), ["tool_call_attempted"])
+
+    def test_a_model_that_says_nothing_ends_inconclusive(self):
+        for _ in range(4):
+            self.run_probe(Model(snapshot={}), session="empty")
+        request = drift_pb.GetSessionReportRequest(session_id="empty", pack="default")
+        report = services.PolicyEngineStub(self.server.channel).GetSessionReport(request, timeout=10)
+        self.assertEqual(report.verdict, drift_pb.SESSION_VERDICT_INCONCLUSIVE)
 
 
 class StreamTest(unittest.TestCase):

@@ -6,7 +6,7 @@
 //! ```text
 //! block     = version:byte=1  flags:byte=0  first:number  records:list of (length:number  record)
 //! record    = at_millis:number  kind:byte  body
-//! body      = kind 1: judged | kind 2: judge | kind 3: pack
+//! body      = kind 1: judged | kind 2: judge | kind 3: pack | kind 4: drift (see `drift_layout`)
 //! judged    = session:text  pack  mode:byte  item:byte  seq:number  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -16,7 +16,8 @@
 //! judge     = session:text  pack  policy:text  turn:number  hit:byte  judge_id:text
 //! pack      = name:text  version:text  digest:32 bytes
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
-//! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end
+//! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end,
+//!                                        4 runtime event
 //! gate      = 1 allow, 2 review, 3 deny  effect = 1 deny, 2 review, 3 flag, 4 milestone, 5 judge
 //! ```
 //!
@@ -30,6 +31,7 @@ use crate::model::{Digest, Effect, Evidence, Gate, Num, Seq};
 
 use super::{
     bytes::{BytesError, Reader, put_len, put_number, put_text},
+    drift_layout::{put_drift, read_drift},
     record::{
         Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Record,
         RecordNumber, SignalRecord,
@@ -130,6 +132,7 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
                 ItemKind::Message => 1,
                 ItemKind::Proposal => 2,
                 ItemKind::End => 3,
+                ItemKind::RuntimeEvent => 4,
             });
             put_number(out, *seq);
             put_number(out, step.turn.into());
@@ -178,10 +181,14 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
             out.push(3);
             put_pack(out, pack);
         }
+        Draft::Drift(record) => {
+            out.push(4);
+            put_drift(out, record);
+        }
     }
 }
 
-fn put_pack(out: &mut Vec<u8>, pack: &PackRef) {
+pub(super) fn put_pack(out: &mut Vec<u8>, pack: &PackRef) {
     put_text(out, &pack.name);
     put_text(out, &pack.version);
     out.extend_from_slice(pack.digest.bytes());
@@ -265,6 +272,7 @@ fn read_record(reader: &mut Reader<'_>, number: RecordNumber) -> Result<Record, 
             judge_id: reader.text()?.into(),
         }),
         3 => Body::Activated(read_pack(reader)?),
+        4 => Body::Drift(Box::new(read_drift(reader)?)),
         _ => return Err(LayoutError::Broken("an unknown kind of record")),
     };
     Ok(Record { number, at_millis, body })
@@ -283,6 +291,7 @@ fn read_judged(reader: &mut Reader<'_>) -> Result<Judged, LayoutError> {
             1 => ItemKind::Message,
             2 => ItemKind::Proposal,
             3 => ItemKind::End,
+            4 => ItemKind::RuntimeEvent,
             _ => return Err(LayoutError::Broken("an unknown kind of item")),
         },
         seq: reader.number()?,
@@ -333,7 +342,7 @@ fn read_condition(reader: &mut Reader<'_>) -> Result<ConditionRecord, LayoutErro
     Ok(ConditionRecord { holds, rests_on })
 }
 
-fn read_pack(reader: &mut Reader<'_>) -> Result<Arc<PackRef>, LayoutError> {
+pub(super) fn read_pack(reader: &mut Reader<'_>) -> Result<Arc<PackRef>, LayoutError> {
     Ok(Arc::new(PackRef {
         name: reader.text()?.into(),
         version: reader.text()?.into(),
@@ -350,7 +359,7 @@ fn read_gate(reader: &mut Reader<'_>) -> Result<Gate, LayoutError> {
     }
 }
 
-fn read_bool(reader: &mut Reader<'_>) -> Result<bool, LayoutError> {
+pub(super) fn read_bool(reader: &mut Reader<'_>) -> Result<bool, LayoutError> {
     match reader.byte()? {
         0 => Ok(false),
         1 => Ok(true),

@@ -2,11 +2,13 @@
 //! the stores that hold both.
 //!
 //! Nothing here reads a message's text or a call's arguments: a record names policies, turns,
-//! positions, paths and digests. The one writer that assigns numbers and forms group commits lives
+//! positions, paths and digests. Answers to probes are in it as redaction left them. The one writer that assigns numbers and forms group commits lives
 //! in `service`; this room is synchronous.
 
 mod batch;
 mod bytes;
+mod drift;
+mod drift_layout;
 mod layout;
 mod memory;
 mod record;
@@ -19,6 +21,7 @@ mod tally;
 mod conformance;
 
 pub use batch::BatchBuilder;
+pub use drift::{About, Answers, DriftRecord, JudgeRecord, SessionFacts};
 pub use layout::{LayoutError, decode_block};
 pub use memory::MemoryStore;
 pub use record::{

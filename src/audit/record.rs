@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc};
 
 use crate::model::{Digest, Effect, Gate, Num, PolicyId, Seq, Step, Turn};
 
+use super::DriftRecord;
+
 /// The number of a record in its store: 1 for the first, without gaps.
 pub type RecordNumber = u64;
 
@@ -53,15 +55,18 @@ pub enum ItemKind {
     Proposal,
     /// The end of the session.
     End,
+    /// A runtime event, which no policy judges.
+    RuntimeEvent,
 }
 
 impl ItemKind {
-    /// `message`, `proposal` or `end`.
+    /// `message`, `proposal`, `end` or `runtime_event`.
     pub fn word(self) -> &'static str {
         match self {
             ItemKind::Message => "message",
             ItemKind::Proposal => "proposal",
             ItemKind::End => "end",
+            ItemKind::RuntimeEvent => "runtime_event",
         }
     }
 }
@@ -105,6 +110,8 @@ pub enum Draft {
     Judge(JudgeReport),
     /// A pack began to serve.
     Activated(Arc<PackRef>),
+    /// A probe found something, or a baseline settled what it found.
+    Drift(Arc<DriftRecord>),
 }
 
 /// One record as a store gives it back.
@@ -127,6 +134,8 @@ pub enum Body {
     Judge(JudgeReport),
     /// A pack began to serve.
     Activated(Arc<PackRef>),
+    /// A probe found something, or a baseline settled what it found.
+    Drift(Box<DriftRecord>),
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.

@@ -1,5 +1,6 @@
 //! `probity client`: a thin gRPC client for trying a running server.
 
+pub(super) mod drift;
 mod observe;
 mod rules;
 
@@ -33,6 +34,14 @@ pub struct Args {
 enum Command {
     /// Send messages or episodes and print how they are judged
     Observe(observe::Args),
+    /// Send finished answers to probes and print what they say
+    Evaluate(drift::EvaluateArgs),
+    /// Run probes with a scripted model
+    Probe(drift::ProbeArgs),
+    /// Print what a session's probes found
+    Report(drift::ReportArgs),
+    /// Print drift signals that somebody should look at, as they come
+    Watch(drift::WatchArgs),
     /// Print what is served, and how the last load of rules went
     Status,
     /// Make the server load its rules anew
@@ -44,8 +53,13 @@ pub fn run(args: Args) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::environment)?;
     runtime.block_on(async {
         let channel = connect(&args.server).await?;
+        let format = args.format;
         match args.command {
             Command::Observe(observe) => observe::run(channel, observe, args.format).await,
+            Command::Evaluate(args) => drift::evaluate(channel, args, format).await,
+            Command::Probe(args) => drift::probe(channel, args, format).await,
+            Command::Report(args) => drift::report(channel, args, format).await,
+            Command::Watch(args) => drift::watch(channel, args, format).await,
             Command::Status => rules::status(channel, args.format).await,
             Command::Reload => rules::reload(channel, args.format).await,
         }

@@ -1,5 +1,6 @@
 //! `probity demo`: the real service on loopback, asked by recorded agents before each of their calls.
 
+mod drift;
 mod drive;
 mod report;
 
@@ -62,9 +63,16 @@ pub fn run(args: Args) -> Outcome {
         let running = grpc::start(&settings).await.map_err(serve::failure)?;
         let address = running.address();
         let channel = client::connect(&address.to_string()).await?;
-        let driven = drive::all(channel, PACK, &conversations).await;
+        let driven = drive::all(channel.clone(), PACK, &conversations).await;
+        let drift = drift::session(channel).await;
         let ended = running.shut_down().await;
-        let told = report::Story { address, rules: rules.shown, conversations: &conversations, driven: driven? };
+        let told = report::Story {
+            address,
+            rules: rules.shown,
+            conversations: &conversations,
+            driven: driven?,
+            drift: drift?,
+        };
         let mut out = Output::new();
         match args.format {
             Format::Table => told.text(&mut out)?,

@@ -5,6 +5,7 @@ mod check;
 mod client;
 mod config;
 mod demo;
+mod evaluate;
 mod explain;
 mod init;
 mod lines;
@@ -14,6 +15,7 @@ mod redact;
 mod replay;
 mod serve;
 mod settings;
+mod signal;
 mod test;
 
 use std::{fmt, process::ExitCode};
@@ -85,6 +87,8 @@ enum Command {
     Test(test::Args),
     /// Judge finished traces
     Replay(replay::Args),
+    /// Compare finished answers to probes
+    Evaluate(evaluate::Args),
     /// Cut out of JSON lines what a pack says must not leave
     Redact(redact::Args),
     /// Say what a policy means and costs, and how it fared on a trace
@@ -106,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Test(args) => test::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Evaluate(args) => evaluate::run(args),
         Command::Redact(args) => redact::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Init(args) => init::run(args),

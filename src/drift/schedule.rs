@@ -139,6 +139,8 @@ pub enum DueReason {
     First,
     /// Somebody asked.
     Manual,
+    /// A reputation fell.
+    Reputation,
     /// The context grew.
     Growth,
     /// Outside content and enough context.
@@ -153,6 +155,7 @@ impl DueReason {
         match self {
             DueReason::First => "first",
             DueReason::Manual => "manual",
+            DueReason::Reputation => "reputation",
             DueReason::Growth => "context_growth",
             DueReason::External => "external_content",
             DueReason::Interval => "interval",
@@ -265,6 +268,23 @@ impl Gate {
         self.tokens_at_dispatch = event.tokens;
         self.sent += 1;
         Verdict::Due { reason, delay: self.draw_delay(settings.jitter) }
+    }
+
+    /// Judges a look at a reputation: one that is too low asks for a probe as somebody would.
+    pub fn reputation(
+        &mut self,
+        now: f64,
+        event: RuntimeEvent,
+        reputation: Option<f64>,
+        settings: &ScheduleSettings,
+    ) -> Verdict {
+        if !settings.reputation_triggers(reputation) {
+            return self.evaluate(now, event, settings);
+        }
+        match self.evaluate(now, RuntimeEvent { trigger: Trigger::Manual, ..event }, settings) {
+            Verdict::Due { reason: DueReason::Manual, delay } => Verdict::Due { reason: DueReason::Reputation, delay },
+            verdict => verdict,
+        }
     }
 
     /// A probe that failed gives its place back; the cooldown stays.

@@ -1,18 +1,21 @@
 //! The handlers of `Audit`.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::{Stream, StreamExt, stream};
+use tokio::sync::watch;
 
 use tonic::{Request, Response, Status};
 
 use crate::{
-    audit::{Span, Tally},
+    audit::{RecordNumber, Span, Tally},
     service::{RecordQuery, Service},
 };
 
 use super::{
     admission::Admission,
     convert::{self, Faults},
-    pages,
+    convert_drift, pages, status,
     wire::{self, audit_server::Audit, get_policy_stats_request},
 };
 
@@ -104,5 +107,60 @@ impl Audit for AuditApi {
                 Ok(Response::new(convert::measured(&measured)))
             })
             .await
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<wire::WatchResponse, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        let wire::WatchRequest { pack, session_id, cursor, only_new } = request.into_inner();
+        let mut faults = Faults::default();
+        faults.optional_name("pack", &pack);
+        faults.optional_name("session_id", &session_id);
+        let (pack, session) = faults.or((pack, session_id))?;
+        let stored = self.service.signals_stored();
+        let cursor = if only_new { self.service.last_record().await? } else { cursor };
+        let watcher = Watcher { api: self.clone(), stored, cursor, pack, session };
+        let pages = stream::unfold(Some(watcher), |watcher| async move {
+            let mut watcher = watcher?;
+            match watcher.page().await {
+                Ok(page) => Some((page, Some(watcher))),
+                Err(status) => Some((vec![Err(status)], None)),
+            }
+        });
+        Ok(Response::new(admitted.stream(pages.flat_map(stream::iter))))
+    }
+}
+
+/// One that watches.
+struct Watcher {
+    api: AuditApi,
+    stored: watch::Receiver<RecordNumber>,
+    cursor: RecordNumber,
+    pack: String,
+    session: String,
+}
+
+impl Watcher {
+    /// The next signals; waits until there are some.
+    async fn page(&mut self) -> Result<Vec<Result<wire::WatchResponse, Status>>, Status> {
+        loop {
+            // Before the reading: what is stored meanwhile is then read once more.
+            self.stored.borrow_and_update();
+            let (pack, session) = (self.pack.clone(), self.session.clone());
+            let page = self.api.service.significant(self.cursor, pack, session).await?;
+            self.cursor = page.reached;
+            if !page.signals.is_empty() {
+                return Ok(page.signals.iter().map(|(at, signal)| Ok(convert_drift::watched(*at, signal))).collect());
+            }
+            if page.more {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.api.admission.draining() => return Err(status::stopping()),
+                changed = self.stored.changed() => changed.map_err(|_| status::stopping())?,
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
 };
 
 use super::{
+    convert_drift,
     status::{invalid, violation},
     wire,
 };
@@ -62,7 +63,7 @@ impl Faults {
 }
 
 /// Reads a request of `Observe`.
-pub fn ask(request: wire::ObserveRequest, prints: &Prints, max_items: usize) -> Result<Ask, Status> {
+pub fn ask(request: wire::ObserveRequest, prints: &Prints, now: f64, max_items: usize) -> Result<Ask, Status> {
     let wire::ObserveRequest { session_id, pack, mode, items, request_id } = request;
     let mut faults = Faults::default();
     faults.name("session_id", &session_id);
@@ -85,7 +86,7 @@ pub fn ask(request: wire::ObserveRequest, prints: &Prints, max_items: usize) -> 
         faults.add("items", format!("holds {} items; the limit is {max_items}", items.len()));
     } else {
         for (place, wire::Item { seq, item }) in items.into_iter().enumerate() {
-            if let Some((print, body)) = item_body(item, place, prints, &mut faults) {
+            if let Some((print, body)) = item_body(item, place, prints, now, &mut faults) {
                 read.push(Item { seq, print, body });
             }
         }
@@ -106,11 +107,12 @@ fn item_body(
     item: Option<wire::item::Item>,
     place: usize,
     prints: &Prints,
+    now: f64,
     faults: &mut Faults,
 ) -> Option<(u64, ItemBody)> {
     match item {
         None => {
-            faults.add(format!("items[{place}]"), "must hold a message, a proposal or an end");
+            faults.add(format!("items[{place}]"), "must hold a message, a proposal, a runtime event or an end");
             None
         }
         Some(wire::item::Item::MessageJson(text)) => match json::parse(&text) {
@@ -129,6 +131,11 @@ fn item_body(
         Some(wire::item::Item::Proposal(wire_call)) => {
             let call = proposed_call(wire_call, &format!("items[{place}].proposal"), faults)?;
             Some((prints.proposal(&call), ItemBody::Proposal(call)))
+        }
+        Some(wire::item::Item::RuntimeEvent(event)) => {
+            let path = format!("items[{place}].runtime_event");
+            let (occurrence, timed) = convert_drift::occurrence(event, &path, now, faults)?;
+            Some((prints.occurrence(&occurrence, timed), ItemBody::RuntimeEvent(occurrence)))
         }
         Some(wire::item::Item::End(wire::End {})) => Some((prints.end(), ItemBody::End)),
     }
@@ -157,7 +164,7 @@ fn proposed_call(call: wire::Proposal, path: &str, faults: &mut Faults) -> Optio
 
 /// Seconds since 1970-01-01T00:00:00Z, exactly; nothing beyond the years 1 to 9999, where a
 /// timestamp ends.
-fn exact_seconds(time: &prost_types::Timestamp) -> Option<Num> {
+pub(super) fn exact_seconds(time: &prost_types::Timestamp) -> Option<Num> {
     let prost_types::Timestamp { seconds, nanos } = *time;
     let in_range = (-62_135_596_800..=253_402_300_799).contains(&seconds) && (0..1_000_000_000).contains(&nanos);
     if !in_range {
@@ -270,6 +277,7 @@ fn result(answer: &Answer) -> wire::Result {
         undecided: undecided.iter().map(undecided_policy).collect(),
         malformed: malformed.iter().map(malformed_turn).collect(),
         signals: signals.iter().map(signal).collect(),
+        probe: answer.probe.as_ref().map(convert_drift::schedule),
     }
 }
 
@@ -365,6 +373,7 @@ pub fn record(record: &audit::Record) -> wire::Record {
             (pack, wire::record::Body::Judge(verdict))
         }
         Body::Activated(pack) => (pack, wire::record::Body::Activation(wire::Activation {})),
+        Body::Drift(signal) => (&signal.pack, wire::record::Body::Drift(convert_drift::signal(signal))),
     };
     wire::Record {
         number: *number,
@@ -433,6 +442,7 @@ fn judged_item(judged: &Judged) -> wire::JudgedItem {
                 evidence: Some(why(*event, conditions)),
             })
             .collect(),
+        probe: None,
     };
     let mode = match mode {
         audit::Mode::Gate => wire::Mode::Gate,
@@ -442,6 +452,7 @@ fn judged_item(judged: &Judged) -> wire::JudgedItem {
         audit::ItemKind::Message => wire::ItemKind::Message,
         audit::ItemKind::Proposal => wire::ItemKind::Proposal,
         audit::ItemKind::End => wire::ItemKind::End,
+        audit::ItemKind::RuntimeEvent => wire::ItemKind::RuntimeEvent,
     };
     wire::JudgedItem { session_id: session.to_string(), mode: mode.into(), kind: kind.into(), result: Some(result) }
 }

@@ -1,15 +1,19 @@
 //! The handlers of `PolicyEngine`.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt, stream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::service::{Pending, Service};
 
 use super::{
     admission::Admission,
-    convert, status,
+    convert,
+    convert_drift::{self, Evaluate},
+    probe, status,
     wire::{self, policy_engine_server::PolicyEngine},
 };
 
@@ -20,6 +24,8 @@ pub struct RequestLimits {
     pub items: usize,
     /// Requests of one stream that may wait for storage.
     pub stream_window: usize,
+    /// How long an answer of a probe may take.
+    pub probe_timeout: Duration,
 }
 
 /// Serves `PolicyEngine`.
@@ -32,7 +38,7 @@ pub struct EngineApi {
 
 impl EngineApi {
     async fn submit(&self, request: wire::ObserveRequest) -> Result<Pending, Status> {
-        let ask = convert::ask(request, self.service.prints(), self.limits.items)?;
+        let ask = convert::ask(request, self.service.prints(), self.service.seconds(), self.limits.items)?;
         Ok(self.service.submit(ask).await?)
     }
 
@@ -110,5 +116,51 @@ impl PolicyEngine for EngineApi {
                 Ok(Response::new(wire::ReportJudgeResponse { record }))
             })
             .await
+    }
+
+    async fn evaluate(
+        &self,
+        request: Request<wire::EvaluateRequest>,
+    ) -> Result<Response<wire::EvaluateResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let request = request.into_inner();
+                let print = self.service.prints().request(&prost::Message::encode_to_vec(&request));
+                let record = match convert_drift::evaluate(request, print)? {
+                    Evaluate::Finished(ask) => self.service.evaluate(*ask).await?,
+                    Evaluate::Baseline(baseline) => self.service.add_baseline(baseline).await?,
+                };
+                Ok(Response::new(convert_drift::evaluated(&record)))
+            })
+            .await
+    }
+
+    type ProbeStream = Pin<Box<dyn Stream<Item = Result<wire::ProbeResponse, Status>> + Send>>;
+
+    async fn probe(
+        &self,
+        request: Request<Streaming<wire::ProbeRequest>>,
+    ) -> Result<Response<Self::ProbeStream>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        // Two questions at most are open at once.
+        let (answers, waiting) = mpsc::channel(2);
+        let (service, admission) = (self.service.clone(), self.admission.clone());
+        tokio::spawn(probe::run(service, admission, request.into_inner(), answers, self.limits.probe_timeout));
+        Ok(Response::new(admitted.stream(ReceiverStream::new(waiting))))
+    }
+
+    async fn get_session_report(
+        &self,
+        request: Request<wire::GetSessionReportRequest>,
+    ) -> Result<Response<wire::GetSessionReportResponse>, Status> {
+        let _admitted = self.admission.admit(&request)?;
+        let wire::GetSessionReportRequest { session_id, pack } = request.into_inner();
+        let mut faults = convert::Faults::default();
+        faults.name("session_id", &session_id);
+        faults.name("pack", &pack);
+        let (session, pack) = faults.or((session_id, pack))?;
+        let report = self.service.session_report(&session, &pack)?;
+        Ok(Response::new(convert_drift::report(&report)))
     }
 }

@@ -4,11 +4,14 @@
 mod admission;
 mod audit;
 mod convert;
+mod convert_drift;
 mod engine;
 mod pages;
+mod probe;
 mod rules;
 mod server;
 mod status;
 pub mod wire;
 
+pub use convert_drift::{finished, signal};
 pub use server::{Ended, Running, StartError, start, start_with};

@@ -15,7 +15,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{
     audit::{SledStore, Store, StoreError},
     config::Settings,
-    service::{AuditError, AuditLog, LiveRules, LoadError, Service, SessionLimits, Writer, WriterSettings},
+    service::{
+        AuditError, AuditLog, KeyError, LiveRules, LoadError, RedactionKey, Service, SessionLimits, Writer,
+        WriterSettings,
+    },
 };
 
 use super::{
@@ -40,6 +43,9 @@ pub enum StartError {
     /// The start could not be recorded.
     #[error("the start could not be recorded: {0}")]
     Audit(#[from] AuditError),
+    /// There is no key for hashes.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The port cannot be bound.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -105,6 +111,17 @@ async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
     tokio::task::spawn_blocking(move || LiveRules::load(&folder)).await.unwrap_or(Err(LoadError::Broke))
 }
 
+/// The key of hashes: the file that the settings name, or one beside the store, which is made if need be.
+async fn redaction_key(settings: &Settings) -> Result<RedactionKey, StartError> {
+    let (named, beside) = (settings.redaction_key_file.clone(), settings.data.join("redaction.key"));
+    let read = move || match named.as_os_str().is_empty() {
+        true => RedactionKey::read_or_make(&beside),
+        false => RedactionKey::read(&named),
+    };
+    let unread = |e: tokio::task::JoinError| StoreError::Damaged(e.to_string());
+    Ok(tokio::task::spawn_blocking(read).await.map_err(unread)??)
+}
+
 /// Serves loaded rules over an open store.
 pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn Store>) -> Result<Running, StartError> {
     let listening = |source| StartError::Listen { listen: settings.listen, source };
@@ -121,7 +138,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         retained: settings.retained_results,
         bytes: settings.max_session_bytes,
     };
-    let service = Arc::new(Service::new(rules, store, audit, limits));
+    let service = Arc::new(Service::new(rules, store, audit, limits, redaction_key(settings).await?));
 
     let (health, health_service) = tonic_health::server::health_reporter();
     say(&health, ServingStatus::NotServing).await;
@@ -130,7 +147,11 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     let engine = EngineApi {
         service: service.clone(),
         admission: admission.clone(),
-        limits: RequestLimits { items: settings.max_items, stream_window: settings.stream_window },
+        limits: RequestLimits {
+            items: settings.max_items,
+            stream_window: settings.stream_window,
+            probe_timeout: settings.probe_timeout,
+        },
     };
     let rules = RulesApi { service: service.clone(), admission: admission.clone() };
     let records = AuditApi { service: service.clone(), admission: admission.clone() };

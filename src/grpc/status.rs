@@ -8,7 +8,10 @@ use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt
 
 use crate::{
     diag::{self, Severity},
-    service::{AuditError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, ScoreError},
+    engine::EvaluateError,
+    service::{
+        AuditError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, ScoreError,
+    },
 };
 
 /// The domain of our reasons.
@@ -148,6 +151,53 @@ impl From<ObserveError> for Status {
             }
             ObserveError::Item(e) => e.into(),
             ObserveError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<DriftError> for Status {
+    fn from(e: DriftError) -> Status {
+        let message = e.to_string();
+        match e {
+            DriftError::UnknownPack { pack } => unknown_pack(&pack),
+            DriftError::NoProbes { pack } => {
+                with(Code::FailedPrecondition, message, reason("NO_PROBES", &[("pack", pack)]))
+            }
+            DriftError::SessionsFull { limit } => {
+                let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
+                details.set_retry_info(Some(RETRY_AFTER));
+                with(Code::ResourceExhausted, message, details)
+            }
+            DriftError::UnknownSession { session, pack } => {
+                let mut details = reason("UNKNOWN_SESSION", &[("session_id", session.clone()), ("pack", pack)]);
+                details.set_resource_info("probity.v1.Session", session, "", "no probe of it is known");
+                with(Code::NotFound, message, details)
+            }
+            DriftError::UnknownEvaluation => with(Code::NotFound, message, reason("UNKNOWN_EVALUATION", &[])),
+            DriftError::OtherContent { request_id } => {
+                with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("request_id", request_id)]))
+            }
+            DriftError::Broken { session } => {
+                with(Code::Internal, message, reason("SESSION_BROKEN", &[("session_id", session)]))
+            }
+            DriftError::Evaluate(e) => match e {
+                EvaluateError::UnknownProbe { probe } => {
+                    with(Code::NotFound, message, reason("UNKNOWN_PROBE", &[("probe_id", probe)]))
+                }
+                EvaluateError::OtherLibrary { asked, served } => {
+                    let facts = [("library_version", asked), ("served_library_version", served)];
+                    with(Code::FailedPrecondition, message, reason("OTHER_LIBRARY", &facts))
+                }
+                EvaluateError::Baseline => invalid(vec![violation("baseline.text", message)]),
+                EvaluateError::NotOpen => with(Code::FailedPrecondition, message, reason("NO_BASELINE_WANTED", &[])),
+                EvaluateError::Cycle(failure) => with(
+                    Code::FailedPrecondition,
+                    message,
+                    reason("PROBE_FAILED", &[("label", failure.word().to_owned())]),
+                ),
+            },
+            DriftError::Report => broke("the session cannot be reported"),
+            DriftError::Audit(e) => e.into(),
         }
     }
 }

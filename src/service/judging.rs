@@ -17,7 +17,10 @@ use crate::{
     model::{Num, Step, Turn, Value},
 };
 
-use super::sessions::SessionLimits;
+use super::{
+    drift::{Occurrence, ProbeAnswer, Schedule},
+    sessions::SessionLimits,
+};
 
 /// One item of a request.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub enum ItemBody {
     Proposal(ProposedCall),
     /// The end of the session.
     End,
+    /// Something that happened at runtime.
+    RuntimeEvent(Occurrence),
 }
 
 impl ItemBody {
@@ -48,6 +53,7 @@ impl ItemBody {
             ItemBody::Message(_) => ItemKind::Message,
             ItemBody::Proposal(_) => ItemKind::Proposal,
             ItemBody::End => ItemKind::End,
+            ItemBody::RuntimeEvent(_) => ItemKind::RuntimeEvent,
         }
     }
 }
@@ -101,6 +107,19 @@ impl Prints {
     /// Of a proposed call.
     pub fn proposal(&self, call: &ProposedCall) -> u64 {
         self.0.hash_one((2u8, call))
+    }
+
+    /// Of a runtime event. The time is the server's where the caller gives none, and no part of it then.
+    pub fn occurrence(&self, occurrence: &Occurrence, timed: bool) -> u64 {
+        let Occurrence { event, reputation, at } = occurrence;
+        let (trigger, at) = (event.trigger.word(), timed.then_some(at.to_bits()));
+        let numbers = (event.tokens, event.external_content, reputation.map(f64::to_bits), at);
+        self.0.hash_one((4u8, trigger, numbers))
+    }
+
+    /// Of a request, by its bytes on the wire.
+    pub fn request(&self, bytes: &[u8]) -> u64 {
+        self.0.hash_one((5u8, bytes))
     }
 
     /// Of the end.
@@ -157,6 +176,8 @@ pub struct Answer {
     pub seq: u64,
     /// The judgement.
     pub step: Arc<Step>,
+    /// For a runtime event: whether a probe is due.
+    pub probe: Option<ProbeAnswer>,
     /// What the item was, if it was judged now; nothing for a repeated one.
     pub judged: Option<ItemKind>,
 }
@@ -170,20 +191,34 @@ pub struct Judging {
     keep: usize,
     /// The answers of the last items, oldest first; the last belongs to item `next - 1`.
     retained: VecDeque<Retained>,
+    pack: Arc<Pack>,
+    schedule: Schedule,
 }
 
 #[derive(Debug)]
 struct Retained {
     print: u64,
     step: Arc<Step>,
+    probe: Option<ProbeAnswer>,
 }
 
 impl Judging {
-    /// A session that begins.
-    pub fn new(pack: Arc<Pack>, limits: &SessionLimits) -> Judging {
+    /// A session that begins; `seed` decides which probes are due and when.
+    pub fn new(pack: Arc<Pack>, limits: &SessionLimits, seed: u64) -> Judging {
         let within = Limits { bytes: limits.bytes, ..*pack.limits() };
-        let session = Session::within(pack, within);
-        Judging { session: Some(session), next: 0, keep: limits.retained, retained: VecDeque::new() }
+        Judging {
+            session: Some(Session::within(pack.clone(), within)),
+            next: 0,
+            keep: limits.retained,
+            retained: VecDeque::new(),
+            pack,
+            schedule: Schedule::new(seed),
+        }
+    }
+
+    /// A scheduled probe has failed.
+    pub fn give_back(&mut self) {
+        self.schedule.give_back();
     }
 
     /// Answers the items of one request, in order, into `answers`. On an error those before the
@@ -234,13 +269,18 @@ impl Judging {
         if retained.print != item.print {
             return Err(ItemError::Contradiction { seq });
         }
-        Ok(Answer { seq, step: retained.step.clone(), judged: None })
+        Ok(Answer { seq, step: retained.step.clone(), probe: retained.probe.clone(), judged: None })
     }
 
     fn judge(&mut self, item: &Item) -> Result<Answer, ItemError> {
         let seq = item.seq;
         let session = self.session.as_mut().ok_or(ItemError::Ended { seq })?;
+        let mut probe = None;
         let step = match &item.body {
+            ItemBody::RuntimeEvent(occurrence) => {
+                probe = Some(self.schedule.occurs(occurrence, &self.pack));
+                Ok(Step { turn: session.next_turn(), ..Step::default() })
+            }
             ItemBody::Message(message) => session.message(message),
             ItemBody::Proposal(call) => session.proposal(&call.as_proposal()),
             ItemBody::End => session.end(),
@@ -253,7 +293,7 @@ impl Judging {
             self.session = None;
         }
         self.next += 1;
-        self.retained.push_back(Retained { print: item.print, step: step.clone() });
-        Ok(Answer { seq, step, judged: Some(item.body.kind()) })
+        self.retained.push_back(Retained { print: item.print, step: step.clone(), probe: probe.clone() });
+        Ok(Answer { seq, step, probe, judged: Some(item.body.kind()) })
     }
 }

@@ -1,6 +1,7 @@
 //! Joins deciding and recording: sessions, the served rules and their reload, the audit writer.
 //! Threads and tokio start here; nothing here knows the wire.
 
+mod drift;
 mod judging;
 mod keys;
 mod metrics;
@@ -12,12 +13,16 @@ mod sessions;
 mod state;
 mod writer;
 
+pub use drift::{
+    Adapter, Baseline, DriftAsk, DriftError, DriftSessions, Occurrence, ProbeAnswer, ProbeAsk, ProbeEnd, ProbeQuestion,
+    ProbeRole, SessionReport, SignalPage,
+};
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
 pub use keys::{KeyError, RedactionKey};
 pub use metrics::{Measured, MetricsError};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, QueryError, RecordPage, RecordQuery};
-pub use rules::{LiveRules, LoadError, RefusedLoad, Served};
+pub use rules::{LiveRules, LoadError, RefusedLoad, Served, reference};
 pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use sessions::SessionLimits;
 pub use state::{Service, Status};

@@ -173,7 +173,7 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opened = self.sessions.open(&ask.session, mode, &served, pack, now);
+        let opened = self.sessions.open(&ask.session, mode, &served, pack, self.seed(&ask.session), now);
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
     }

@@ -151,9 +151,9 @@ impl Service {
 fn page(store: &dyn Store, query: &RecordQuery) -> Result<RecordPage, StoreError> {
     let mut from = query.from;
     if let Some(session) = &query.session {
-        match store.opening(session)? {
-            None => return Ok(RecordPage { records: Vec::new(), next: None }),
-            Some(opening) => from = from.max(opening.first),
+        // A session that was only ever probed has no opening.
+        if let Some(opening) = store.opening(session)? {
+            from = from.max(opening.first);
         }
     }
     let (mut records, mut looked_at, mut next) = (Vec::new(), 0, None);
@@ -176,6 +176,7 @@ fn matches(record: &Record, query: &RecordQuery) -> bool {
         Body::Judged(judged) => (Some(&judged.session), &judged.pack),
         Body::Judge(report) => (Some(&report.session), &report.pack),
         Body::Activated(pack) => (None, pack),
+        Body::Drift(drift) => (Some(&drift.session), &drift.pack),
     };
     let names = |policy: &str| match &record.body {
         Body::Judged(judged) => {
@@ -184,7 +185,7 @@ fn matches(record: &Record, query: &RecordQuery) -> bool {
                 || judged.undecided.iter().any(|(p, _, _)| **p == *policy)
         }
         Body::Judge(report) => *report.policy == *policy,
-        Body::Activated(_) => false,
+        Body::Activated(_) | Body::Drift(_) => false,
     };
     query.session.as_ref().is_none_or(|s| session.is_some_and(|have| **have == **s))
         && query.pack.as_ref().is_none_or(|p| *pack.name == **p)

@@ -97,6 +97,7 @@ impl Sessions {
         mode: Mode,
         served: &Served,
         pack: &Arc<crate::engine::Pack>,
+        seed: u64,
         now: Duration,
     ) -> Result<Arc<Slot>, Full> {
         let slot = Arc::new(Slot {
@@ -104,7 +105,7 @@ impl Sessions {
             mode,
             pack: served.pack_ref(pack),
             generation: served.generation,
-            judging: Mutex::new(Judging::new(pack.clone(), &self.limits)),
+            judging: Mutex::new(Judging::new(pack.clone(), &self.limits, seed)),
             touched: AtomicU64::new(millis(now)),
         });
         let mut table = self.table();
@@ -176,6 +177,6 @@ impl Table {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,9 @@ use crate::{
 };
 
 use super::{
+    drift::DriftSessions,
     judging::Prints,
+    keys::RedactionKey,
     rules::{LiveRules, LoadError, RefusedLoad, Served},
     sessions::{SessionLimits, Sessions},
     writer::{AuditError, AuditLog},
@@ -22,6 +24,8 @@ use super::{
 pub struct Service {
     pub(super) rules: LiveRules,
     pub(super) sessions: Sessions,
+    pub(super) drift: DriftSessions,
+    pub(super) key: RedactionKey,
     pub(super) audit: AuditLog,
     pub(super) store: Arc<dyn Store>,
     prints: Prints,
@@ -43,9 +47,15 @@ pub struct Status {
 
 impl Service {
     /// A service over loaded rules and a store with its writer.
-    pub fn new(rules: LiveRules, store: Arc<dyn Store>, audit: AuditLog, limits: SessionLimits) -> Service {
-        let sessions = Sessions::new(limits);
-        Service { rules, sessions, audit, store, prints: Prints::default(), began: Instant::now() }
+    pub fn new(
+        rules: LiveRules,
+        store: Arc<dyn Store>,
+        audit: AuditLog,
+        limits: SessionLimits,
+        key: RedactionKey,
+    ) -> Service {
+        let (sessions, drift) = (Sessions::new(limits), DriftSessions::new(limits));
+        Service { rules, sessions, drift, key, audit, store, prints: Prints::default(), began: Instant::now() }
     }
 
     /// Records that the first set serves.
@@ -89,7 +99,8 @@ impl Service {
 
     /// Drops idle sessions; gives their number. To be called now and then.
     pub fn sweep(&self) -> usize {
-        self.sessions.sweep(self.now())
+        let now = self.now();
+        self.sessions.sweep(now) + self.drift.sweep(now)
     }
 
     /// Fingerprints for items.
@@ -100,6 +111,18 @@ impl Service {
     /// Where records are handed in.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
+    }
+
+    /// Seconds since the service began: what counts where a runtime event has no time.
+    pub fn seconds(&self) -> f64 {
+        self.now().as_secs_f64()
+    }
+
+    /// What decides a session's probes and their delays: the same for a session every time, and not to be foreseen
+    /// without the key.
+    pub(super) fn seed(&self, session: &str) -> u64 {
+        let hash = blake3::keyed_hash(&self.key.bytes(), session.as_bytes());
+        hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 
     /// Time on the service's clock.

@@ -46,6 +46,7 @@ pub struct WriterSettings {
 pub struct AuditLog {
     queue: mpsc::Sender<Entry>,
     failure: watch::Receiver<Option<AuditError>>,
+    signals: watch::Receiver<RecordNumber>,
     wait: AuditWait,
 }
 
@@ -81,10 +82,11 @@ impl AuditLog {
         let last = store.last()?;
         let (queue, entries) = mpsc::channel(settings.queue);
         let (failed, failure) = watch::channel(None);
-        let run = move || Run { store, entries, failed, builder: BatchBuilder::new(last) };
+        let (stored, signals) = watch::channel(last);
+        let run = move || Run { store, entries, failed, stored, builder: BatchBuilder::new(last) };
         let group = settings.group;
         let thread = thread::Builder::new().name("audit-writer".to_owned()).spawn(move || run().serve(group))?;
-        Ok((AuditLog { queue, failure, wait: settings.wait }, Writer { thread }))
+        Ok((AuditLog { queue, failure, signals, wait: settings.wait }, Writer { thread }))
     }
 
     /// Waits for a place in the queue. To be taken before anything is judged: then what was judged
@@ -108,6 +110,11 @@ impl AuditLog {
     /// Changes to `Some` when the store fails; its sender is gone when the writer has stopped.
     pub fn failure(&self) -> watch::Receiver<Option<AuditError>> {
         self.failure.clone()
+    }
+
+    /// Changes when drift signals have been stored; its sender is gone when the writer has stopped.
+    pub fn signals_stored(&self) -> watch::Receiver<RecordNumber> {
+        self.signals.clone()
     }
 
     fn stopped(&self) -> AuditError {
@@ -159,6 +166,7 @@ struct Run {
     store: Arc<dyn Store>,
     entries: mpsc::Receiver<Entry>,
     failed: watch::Sender<Option<AuditError>>,
+    stored: watch::Sender<RecordNumber>,
     builder: BatchBuilder,
 }
 
@@ -169,12 +177,14 @@ impl Run {
         while let Some(first) = self.entries.blocking_recv() {
             let now = unix_millis();
             let mut taken = 0;
+            let mut signals = false;
             let mut next = Some(first);
             while let Some(entry) = next {
                 taken += 1;
                 match entry {
                     Entry::Record { drafts, done } => {
                         for draft in &drafts {
+                            signals |= matches!(draft, Draft::Drift(_));
                             self.builder.push(draft, now);
                         }
                         waiting.extend(done);
@@ -193,6 +203,9 @@ impl Run {
                 if failure.is_some() {
                     self.failed.send_replace(failure.clone());
                 }
+            }
+            if signals && failure.is_none() {
+                self.stored.send_replace(self.builder.last());
             }
             let result = failure.clone().map_or(Ok(self.builder.last()), Err);
             for done in waiting.drain(..) {

@@ -9,4 +9,6 @@
 )]
 
 mod command;
+mod evaluate;
+mod library;
 mod redaction;

@@ -4,6 +4,7 @@
 
 mod audit;
 mod command;
+mod drift;
 mod kill;
 mod limits;
 mod manners;

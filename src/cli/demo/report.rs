@@ -14,14 +14,15 @@ use crate::{
     cli::{
         Failure,
         output::{Output, counted, plain, style},
+        signal,
     },
     diag::Style,
-    grpc::wire::{Effect, Hit, PolicyEffect},
+    grpc::wire::{DriftSignal, Effect, Hit, PolicyEffect},
     reward::rounded,
 };
 
 use super::{
-    Conversation,
+    Conversation, drift,
     drive::{Call, Driven, Session},
 };
 
@@ -32,6 +33,8 @@ pub struct Story<'c> {
     pub rules: String,
     pub conversations: &'c [Conversation],
     pub driven: Driven,
+    /// Signals of the drift session; none where the rules have no probes.
+    pub drift: Vec<DriftSignal>,
 }
 
 impl Story<'_> {
@@ -47,6 +50,7 @@ impl Story<'_> {
         heading(out, "The policies that hit")?;
         out.text(plain(&self.policies()))?;
         self.figures(out)?;
+        drift::text(&self.drift, out)?;
         self.next(out)
     }
 
@@ -266,6 +270,7 @@ impl Story<'_> {
                 "raw_hits_by_policy": metrics.raw_hits_by_policy.iter().collect::<BTreeMap<_, _>>(),
             },
             "records": {"judged": driven.records.judged, "with_hits": driven.records.with_hits},
+            "drift": self.drift.iter().map(signal::json).collect::<Vec<_>>(),
             "latency_micros": {
                 "answers": latency.len(),
                 "p50": latency.value_at_quantile(0.5),
@@ -301,14 +306,14 @@ fn reward<'h>(hits: impl IntoIterator<Item = &'h Hit>) -> f64 {
 }
 
 /// Words around it are bold where that can be seen.
-fn heading(out: &mut Output, text: &str) -> Result<(), Failure> {
+pub(super) fn heading(out: &mut Output, text: &str) -> Result<(), Failure> {
     match style(&io::stdout()) {
         Style::Colour => out.line(format_args!("\n\u{1b}[1m{text}\u{1b}[0m")),
         Style::Plain => out.line(format_args!("\n{text}")),
     }
 }
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().copied());
     if io::stdout().is_terminal() {

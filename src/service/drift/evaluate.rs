@@ -1,0 +1,236 @@
+//! Finished answers: compared, accumulated, recorded, answered, in this order.
+
+use std::sync::Arc;
+
+use crate::{
+    audit::{About, Draft, DriftRecord},
+    drift::{Canary, CycleFailure, ModelOutput, Recorded, Report, SessionState, Signal, StatsError},
+    engine::{self, EvaluateError, FinishedProbe, Pack},
+    pack::DriftSpec,
+    redact::Redactor,
+    service::{AuditError, Served, Service, sessions::Full, writer::Ticket},
+};
+
+use super::memory::{DriftSlot, Evaluated, Memory};
+
+/// Finished answers of one probe.
+#[derive(Debug)]
+pub struct DriftAsk {
+    /// The rule pack.
+    pub pack: String,
+    /// The agent; may be empty.
+    pub agent: String,
+    /// The answers.
+    pub finished: FinishedProbe,
+    /// The caller's name for the evaluation; may be empty.
+    pub request_id: String,
+    /// A fingerprint of the request, to tell a repetition from a contradiction.
+    pub print: u64,
+}
+
+/// A baseline for an earlier evaluation.
+#[derive(Debug)]
+pub struct Baseline {
+    /// The session.
+    pub session: String,
+    /// The rule pack.
+    pub pack: String,
+    /// The evaluation.
+    pub evaluation: String,
+    /// What the baseline instance gave back.
+    pub output: ModelOutput,
+    /// Planted secrets.
+    pub canaries: Vec<Canary>,
+}
+
+/// Why a probe has no result. Says nothing of an answer's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriftError {
+    /// No pack of this name is served.
+    #[error("no pack `{pack}` is served")]
+    UnknownPack {
+        /// The name.
+        pack: String,
+    },
+    /// The pack has no drift half.
+    #[error("pack `{pack}` has no probes")]
+    NoProbes {
+        /// The pack.
+        pack: String,
+    },
+    /// The table of sessions is full.
+    #[error("{limit} sessions with probes are open, which is the limit")]
+    SessionsFull {
+        /// The limit.
+        limit: usize,
+    },
+    /// Nothing is known of the session.
+    #[error("nothing is known of session `{session}` under pack `{pack}`; sessions are dropped when idle")]
+    UnknownSession {
+        /// The session.
+        session: String,
+        /// The pack.
+        pack: String,
+    },
+    /// Nothing is known of the evaluation.
+    #[error("nothing is known of this evaluation; the last ones of a session are kept")]
+    UnknownEvaluation,
+    /// A repeated name with other content.
+    #[error("`{request_id}` was evaluated before with other content")]
+    OtherContent {
+        /// The name.
+        request_id: String,
+    },
+    /// An earlier probe broke; the session cannot go on.
+    #[error("session `{session}` broke and cannot go on")]
+    Broken {
+        /// The session.
+        session: String,
+    },
+    /// The answers could not be evaluated.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+    /// A figure of the report cannot be computed.
+    #[error("the session cannot be reported")]
+    Report,
+    /// The result could not be recorded.
+    #[error("not recorded: {0}")]
+    Audit(#[from] AuditError),
+}
+
+impl From<StatsError> for DriftError {
+    fn from(_: StatsError) -> DriftError {
+        DriftError::Report
+    }
+}
+
+impl From<Full> for DriftError {
+    fn from(full: Full) -> DriftError {
+        DriftError::SessionsFull { limit: full.limit }
+    }
+}
+
+/// A served pack with probes.
+pub(super) struct Probing {
+    pub(super) served: Arc<Served>,
+    pub(super) pack: Arc<Pack>,
+    pub(super) spec: Arc<DriftSpec>,
+    pub(super) redactor: Redactor,
+}
+
+impl Service {
+    /// Evaluates finished answers; the result is stored once this returns.
+    pub async fn evaluate(&self, ask: DriftAsk) -> Result<Arc<DriftRecord>, DriftError> {
+        // First the place in the queue: what is counted can then always be recorded.
+        let place = self.audit.place().await?;
+        let probing = self.probing(&ask.pack)?;
+        let slot = self.drift_slot(&ask.finished.session, &probing)?;
+        let (record, ticket) = {
+            let mut memory = slot.memory().ok_or_else(|| DriftError::Broken { session: slot.id.to_string() })?;
+            if let Some(known) = memory.named(&ask.request_id) {
+                if known.print != ask.print {
+                    return Err(DriftError::OtherContent { request_id: ask.request_id });
+                }
+                (known.record.clone(), place.record(Vec::new()))
+            } else {
+                let finding = engine::evaluate(&probing.spec, &probing.redactor, ask.finished)?;
+                let recorded = memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
+                let record = memory.answer(&slot, &probing, ask.agent.into(), recorded, (ask.request_id, ask.print))?;
+                (record.clone(), place.record(vec![Draft::Drift(record)]))
+            }
+        };
+        stored(ticket, record).await
+    }
+
+    /// Adds a baseline to an earlier evaluation, which is not counted again.
+    pub async fn add_baseline(&self, baseline: Baseline) -> Result<Arc<DriftRecord>, DriftError> {
+        let place = self.audit.place().await?;
+        let probing = self.probing(&baseline.pack)?;
+        let unknown = || DriftError::UnknownSession { session: baseline.session.clone(), pack: baseline.pack.clone() };
+        let slot = self.drift.find(&baseline.session, &baseline.pack, self.now()).ok_or_else(unknown)?;
+        let (record, ticket) = {
+            let mut memory = slot.memory().ok_or_else(|| DriftError::Broken { session: slot.id.to_string() })?;
+            let known = memory.evaluation(&baseline.evaluation).ok_or(DriftError::UnknownEvaluation)?.clone();
+            let settled = engine::settle(
+                &probing.spec,
+                &probing.redactor,
+                &mut memory.state,
+                &known.signal,
+                baseline.output,
+                &baseline.canaries,
+            )?;
+            let record = memory.record(&known.record.agent, &probing, &known.record.evaluation, &settled, true)?;
+            if let Some(kept) = memory.evaluation(&baseline.evaluation) {
+                (kept.signal, kept.record) = (settled, record.clone());
+            }
+            (record.clone(), place.record(vec![Draft::Drift(record)]))
+        };
+        stored(ticket, record).await
+    }
+
+    /// A served pack that has probes.
+    pub(super) fn probing(&self, pack: &str) -> Result<Probing, DriftError> {
+        let served = self.rules.current();
+        let found = served.set.get(pack).cloned();
+        let pack = found.ok_or_else(|| DriftError::UnknownPack { pack: pack.to_owned() })?;
+        let spec = pack.drift().cloned().ok_or_else(|| DriftError::NoProbes { pack: pack.name().to_string() })?;
+        let redactor = pack.redactor().with_key(self.key.bytes());
+        Ok(Probing { served, pack, spec, redactor })
+    }
+
+    /// A session's memory under a pack.
+    pub(super) fn drift_slot(&self, session: &str, probing: &Probing) -> Result<Arc<DriftSlot>, DriftError> {
+        let (pack, version) = (probing.pack.name(), probing.spec.library.version());
+        Ok(self.drift.open(session, pack, version, self.seed(session), self.now())?)
+    }
+}
+
+/// Waits until a result is stored.
+pub(super) async fn stored(ticket: Ticket, record: Arc<DriftRecord>) -> Result<Arc<DriftRecord>, DriftError> {
+    ticket.done().await?;
+    Ok(record)
+}
+
+impl Memory {
+    /// What a recorded finding is answered with; kept for repetitions and baselines.
+    pub(super) fn answer(
+        &mut self,
+        slot: &DriftSlot,
+        probing: &Probing,
+        agent: Arc<str>,
+        recorded: Recorded,
+        (request_id, print): (String, u64),
+    ) -> Result<Arc<DriftRecord>, DriftError> {
+        let signal = match recorded {
+            Recorded::Signal(signal) => *signal,
+            Recorded::Withheld => {
+                return Err(EvaluateError::Cycle(CycleFailure::Redaction(crate::redact::Unredactable)).into());
+            }
+        };
+        self.agent = agent.clone();
+        let record = self.record(&agent, probing, &slot.evaluation(signal.number), &signal, false)?;
+        self.keep(Evaluated { request_id, print, signal, record: record.clone() });
+        Ok(record)
+    }
+
+    fn record(
+        &self,
+        agent: &Arc<str>,
+        probing: &Probing,
+        evaluation: &Arc<str>,
+        signal: &Signal,
+        settles: bool,
+    ) -> Result<Arc<DriftRecord>, DriftError> {
+        let settings = &probing.spec.settings;
+        let report: Report = self.state.report(settings)?;
+        let state: &SessionState = &self.state;
+        let about = About {
+            session: Arc::from(state.accumulator.session_id()),
+            agent: agent.clone(),
+            pack: probing.served.pack_ref(&probing.pack),
+            calibration: settings.calibration,
+            evaluation: evaluation.clone(),
+        };
+        Ok(Arc::new(DriftRecord::new(about, signal, settles, state.agreement, &report)))
+    }
+}

@@ -1,0 +1,16 @@
+//! Drift in the running service: sessions that accumulate, finished answers, whole probes, reports, and those who
+//! watch.
+
+mod evaluate;
+mod feed;
+mod memory;
+mod probe;
+mod report;
+mod schedule;
+
+pub use evaluate::{Baseline, DriftAsk, DriftError};
+pub use feed::SignalPage;
+pub use memory::DriftSessions;
+pub use probe::{Adapter, ProbeAsk, ProbeEnd, ProbeQuestion, ProbeRole};
+pub use report::SessionReport;
+pub use schedule::{Occurrence, ProbeAnswer, Schedule};
