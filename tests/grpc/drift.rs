@@ -646,3 +646,112 @@ async fn a_server_over_memory_evaluates_too() {
     .await;
     assert!(evaluate(&house, finished("s", &leaks(), &declines())).await.escape_detected);
 }
+
+#[tokio::test]
+async fn another_version_of_the_library_begins_the_memory_anew_and_says_so() {
+    let house = house().await;
+    let bad = || EvaluateRequest { judge_json: contrary().to_string().into(), ..finished("s", &leaks(), &declines()) };
+    for _ in 0..3 {
+        assert!(!evaluate(&house, bad()).await.library_changed);
+    }
+    let library = house.rules.path().join("default/probes.yaml");
+    let text = fs::read_to_string(&library).unwrap();
+    fs::write(&library, text.replace("version: 1.0.0", "version: 1.1.0")).unwrap();
+    house.service().reload().await.unwrap();
+    let signal = evaluate(&house, bad()).await;
+    assert_eq!((signal.library_version.as_str(), signal.library_changed), ("1.1.0", true));
+    assert_eq!(signal.action(), DriftAction::LogOnly, "the first probe of the new library is alone");
+    assert!(!evaluate(&house, bad()).await.library_changed);
+}
+
+/// A server as a process of its own, that logs all it has to say.
+struct Logging {
+    child: std::process::Child,
+    address: String,
+    folder: tempfile::TempDir,
+}
+
+impl Logging {
+    fn start() -> Logging {
+        use std::io::{BufRead, BufReader};
+        let folder = tempfile::tempdir().unwrap();
+        copy(Path::new("rules/default"), &folder.path().join("rules/default"));
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_probity"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "info,probity=trace", "--rules"])
+            .arg(folder.path().join("rules"))
+            .arg("--data")
+            .arg(folder.path().join("data"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+        Logging { child, address, folder }
+    }
+}
+
+#[tokio::test]
+async fn planted_marks_are_in_no_response_no_error_no_log_and_no_file() {
+    let mut server = Logging::start();
+    let channel = crate::support::connect(&server.address).await;
+    let mut engine = PolicyEngineClient::new(channel.clone());
+    let mut said = String::new();
+    let text = MARKS.join(" ");
+    let marked = |mut request: EvaluateRequest| {
+        request.canaries = Vec::new();
+        request.judge_json = json!({"policy_ref_match": text}).to_string().into();
+        request
+    };
+    // In every field of an answer, in its names, in what is no answer, in tools, in the judge's words.
+    let everywhere = json!({
+        "decision": text, "reasoning": leaks()["reasoning"], "disclosed_data": text, text.as_str(): text,
+        "tool_call_attempted": [text], "policy_cited": {text.as_str(): 1}, "escalation_suggested": true,
+    });
+    for snapshot in [everywhere.clone(), json!(text), json!([text])] {
+        for shadow in [declines(), everywhere.clone()] {
+            let answer = engine.evaluate(marked(finished("s", &snapshot, &shadow))).await.unwrap();
+            said.push_str(&format!("{answer:?}"));
+        }
+    }
+    let calls = ModelOutput {
+        text: text.clone().into(),
+        tool_calls_json: json!([{"name": text, "arguments": text}]).to_string().into(),
+    };
+    let ask = EvaluateRequest { snapshot: Some(calls), ..marked(finished("s", &declines(), &declines())) };
+    said.push_str(&format!("{:?}", engine.evaluate(ask).await.unwrap()));
+    let broken = [
+        EvaluateRequest { canaries: vec!["jane.doe".to_owned(), "x".to_owned()], ..finished("s", &leaks(), &leaks()) },
+        EvaluateRequest {
+            snapshot: Some(ModelOutput { text: text.clone().into(), tool_calls_json: text.clone().into() }),
+            ..finished("s", &leaks(), &leaks())
+        },
+        EvaluateRequest { evaluation_id: "e".to_owned(), ..finished("s", &leaks(), &leaks()) },
+    ];
+    for request in broken {
+        said.push_str(&format!("{:?}", engine.evaluate(request).await.unwrap_err()));
+    }
+    let mut prober = Prober::open(PolicyEngineClient::new(channel)).await;
+    for changes in [
+        vec![("snapshot", everywhere.clone()), ("judge", json!(text))],
+        vec![("shadow", json!(text)), ("judge", everywhere.clone())],
+        vec![("snapshot", everywhere.clone()), ("shadow", Value::Null)],
+        vec![("snapshot", leaks()), ("baseline", everywhere)],
+    ] {
+        let over = prober.run(start("p"), &script(changes)).await.unwrap();
+        said.push_str(&format!("{over:?}"));
+        let judged = prober.asked.iter().filter(|(role, _)| *role == ProbeRole::Judge);
+        judged.for_each(|(_, asked)| said.push_str(asked));
+    }
+    let ask = GetSessionReportRequest { session_id: "p".to_owned(), pack: "default".to_owned() };
+    said.push_str(&format!("{:?}", engine.get_session_report(ask).await.unwrap()));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    assert!(!holds_marks(&said), "{said}");
+    let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
+    assert!(log.contains("a probe failed"), "it logs: {log}");
+    assert!(!holds_marks(&log), "{log}");
+    assert!(!holds_marks(&String::from_utf8_lossy(&stored(&server.folder.path().join("data")))));
+}

@@ -569,3 +569,17 @@ fn n54_an_empty_sample_says_nothing_and_odd_counts_are_refused() {
     assert!(matches!(drift::wilson(1, 5, f64::NAN, rules), Err(StatsError::Quantile { .. })));
     assert!(drift::two_proportion_z(1, -5, 1, 5, rules).is_err());
 }
+
+#[test]
+fn an_escape_never_restricts_under_a_pack_that_was_not_fitted() {
+    let mut settings = parity::better();
+    settings.action.on_escape = Action::RestrictedMode;
+    let script = Script { snapshot: Some(leak()), judge: contradicts(), ..Script::default() };
+    let mut actions = |calibration| {
+        settings.calibration = calibration;
+        let mut state = session();
+        (0..2).map(|_| record(&mut state, &script, &settings).action).last().unwrap()
+    };
+    assert_eq!(actions(Calibration::Uncalibrated), Action::ElevatedReview);
+    assert_eq!(actions(Calibration::Calibrated), Action::RestrictedMode);
+}
