@@ -258,6 +258,8 @@ pub struct Pattern {
     pub before_turn: bool,
     /// `including this`: the judged event counts as well, if it matches.
     pub including_this: bool,
+    /// `, x in it.args.to`: each element of a list in the event is a candidate of its own.
+    pub elements: Option<Binder>,
 }
 
 /// The bound of a time window.
@@ -418,6 +420,9 @@ impl Pattern {
         self.filter.iter().for_each(|e| f(e));
         if let Some(since) = &self.since {
             since.for_each_child(f);
+        }
+        if let Some(elements) = &self.elements {
+            elements.for_each_child(f);
         }
     }
 }

@@ -121,19 +121,16 @@ impl Running {
         }
     }
 
-    /// The answer for the judged event. `own` is its own contribution, under `including this`;
+    /// The answer for the judged event. `own` is what it contributes itself, under `including this`;
     /// `steps` counts what was looked at.
-    pub fn ask(&mut self, this: &Event, key: &Asked, own: Option<&Item>, at: Span, steps: &mut u64) -> Answer {
+    pub fn ask(&mut self, this: &Event, key: &Asked, own: &[Item], at: Span, steps: &mut u64) -> Answer {
         self.settle(this.turn, at);
         if self.lost {
             return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
         }
         let (op, reach) = (self.op, self.reach);
-        let own = own.map(|item| {
-            let mut tally = Tally::new(op, None);
-            tally.add(item.clone(), None, at);
-            tally
-        });
+        let mut own_tally = Tally::new(op, None);
+        own.iter().for_each(|item| own_tally.add(item.clone(), None, at));
         let mut answers = Vec::with_capacity(self.epochs.len());
         for epoch in &mut self.epochs {
             let Ok(names) = epoch.names(key) else {
@@ -159,8 +156,8 @@ impl Running {
                     tally.look(false, reach, this, &mut looks);
                 }
             }
-            if let Some(own) = &own {
-                own.look(true, None, this, &mut looks);
+            if !own.is_empty() {
+                own_tally.look(true, None, this, &mut looks);
             }
             answers.push(finish(op, &looks, at, this));
         }

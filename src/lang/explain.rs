@@ -130,6 +130,9 @@ pub struct HistoryUse {
     pub source: String,
     /// Which events it is about, in words.
     pub about: Vec<String>,
+    /// The list in the earlier event whose elements are candidates of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each_of: Option<String>,
     /// Conditions on the earlier event alone: tested once, when it arrives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tested_on_arrival: Vec<String>,
@@ -349,17 +352,31 @@ impl Program {
         }
         let element = cell.element.as_ref().or(ask.element.as_ref()).map(|e| self.written(e));
         let joins = cell.key.iter().zip(&ask.key);
+        let arriving = cell.walk.iter().filter_map(|walk| walk.filter.as_deref()).flat_map(conjuncts);
+        let asked = ask.walk.iter().filter(|_| look_back).filter_map(|walk| walk.filter.as_deref());
         HistoryUse {
             source: self.written(node),
             about: cell.sources.iter().map(words::events).collect(),
-            tested_on_arrival: cell.local.iter().map(|c| self.written(c)).collect(),
+            each_of: ask.walk.as_ref().and_then(|walk| match &walk.over {
+                Over::Value(list) => Some(self.written(list)),
+                Over::Fact { .. } => None,
+            }),
+            tested_on_arrival: cell.local.iter().chain(arriving).map(|c| self.written(c)).collect(),
             joined_on: joins.map(|(e, p)| Join { earlier: self.written(e), present: self.written(p) }).collect(),
-            tested_one_by_one: ask.rest.iter().map(|c| self.written(c)).collect(),
+            tested_one_by_one: ask.rest.iter().chain(asked).map(|c| self.written(c)).collect(),
             window,
             keeps: words::keeps(cell.op, look_back, element.as_deref(), cell.key.len()),
             plan: if look_back { "look_back" } else { "running" },
             at_most: look_back.then_some(LOOK_BACK),
         }
+    }
+}
+
+/// The parts of a condition that must all hold.
+fn conjuncts(node: &Node) -> &[Node] {
+    match &node.kind {
+        NodeKind::And(parts) => parts,
+        _ => std::slice::from_ref(node),
     }
 }
 

@@ -7,9 +7,9 @@ use super::{
     cell::{Asked, merge},
     eval::{Eval, payload},
     key::Part,
-    program::{Ask, Cell, Node, Opening, Plan},
+    program::{Ask, Cell, Node, Opening, Plan, Walk},
     state::CellState,
-    tally::{Answer, Item, answer_items},
+    tally::{Answer, Item, Payload, answer_items},
     val::{Tri, Val, Why, WhyKind},
 };
 use crate::{
@@ -36,7 +36,7 @@ impl<'p> Eval<'p, '_> {
         if self.state.incomplete {
             return nothing(Val::unknown(WhyKind::Budget, at));
         }
-        let own = if cell.window.including_this { self.own_item(cell, ask, at) } else { None };
+        let own = if cell.window.including_this { self.own_items(cell, ask, at) } else { Vec::new() };
         let present = self.all(&ask.present);
         if present == Tri::False {
             return answer_items(cell.op, &[], at);
@@ -50,7 +50,7 @@ impl<'p> Eval<'p, '_> {
                 let mut answer = nothing(Val::Absent);
                 self.state.change_cell(self.program, ask.cell, |held| {
                     if let CellState::Running(running) = held {
-                        answer = running.ask(&this, &asked, own.as_ref(), at, &mut steps);
+                        answer = running.ask(&this, &asked, &own, at, &mut steps);
                     }
                 });
                 self.steps += steps;
@@ -63,34 +63,61 @@ impl<'p> Eval<'p, '_> {
     }
 
     /// The judged event as a candidate of its own question.
-    fn own_item(&mut self, cell: &'p Cell, ask: &'p Ask, at: Span) -> Option<Item> {
+    fn own_items(&mut self, cell: &'p Cell, ask: &'p Ask, at: Span) -> Vec<Item> {
         let this = self.this.clone();
         let source = source_match(&cell.sources, &this, at);
         if source == Tri::False {
-            return None;
+            return Vec::new();
         }
         let outer = self.it.replace(this.clone());
         let matches = source.and(self.all(&ask.present)).and(self.all(&ask.whole));
-        let item = self.item(cell.op, ask.element.as_ref(), &this, matches, at);
+        let mut items = Vec::new();
+        self.items(cell.op, ask.element.as_ref(), ask.walk.as_ref(), &this, matches, at, |_, item| items.push(item));
         self.it = outer;
-        item
+        items
     }
 
-    /// What an event contributes; nothing if it does not match. `it` is the event.
-    pub(super) fn item(
+    /// What an event contributes: one item, or one for each element that is walked over; none if it does not
+    /// match. `it` is the event; what else depends on an element is evaluated by `take`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a question, already taken apart")]
+    pub(super) fn items(
+        &mut self,
+        op: HistoryOp,
+        element: Option<&'p Node>,
+        walk: Option<&'p Walk>,
+        event: &Arc<Event>,
+        matches: Tri,
+        at: Span,
+        mut take: impl FnMut(&mut Self, Item),
+    ) {
+        if matches == Tri::False {
+            return;
+        }
+        let Some(walk) = walk else {
+            let item = self.item(op, element, event, matches, at);
+            return take(self, item);
+        };
+        self.each_element(walk, matches, at, |eval, matches, many| {
+            let mut item = eval.item(op, element, event, matches, at);
+            if many {
+                item.payload = Payload::Many;
+            }
+            take(eval, item);
+        });
+    }
+
+    /// What an event, or an element of it, contributes. `it` is the event.
+    fn item(
         &mut self,
         op: HistoryOp,
         element: Option<&'p Node>,
         event: &Arc<Event>,
         matches: Tri,
         at: Span,
-    ) -> Option<Item> {
-        if matches == Tri::False {
-            return None;
-        }
+    ) -> Item {
         let val = element.map_or(Val::Absent, |node| self.eval(node));
         let payload = payload(op, val, Some(event), at);
-        Some(Item { seq: event.seq, turn: event.turn, time: event.time, certain: matches == Tri::True, payload })
+        Item { seq: event.seq, turn: event.turn, time: event.time, certain: matches == Tri::True, payload }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call site; the parts of a question, already taken apart")]
@@ -101,7 +128,7 @@ impl<'p> Eval<'p, '_> {
         asked: &Asked,
         since: Option<&'p Opening>,
         late_element: bool,
-        own: Option<Item>,
+        own: Vec<Item>,
         at: Span,
     ) -> Answer {
         let openings = match self.openings(ask, since, at) {
@@ -112,7 +139,8 @@ impl<'p> Eval<'p, '_> {
             Some(CellState::LookBack(held)) => held.candidates(asked),
             _ => super::cell::Candidates { events: Vec::new(), dropped: None },
         };
-        let element = if late_element { ask.element.as_ref() } else { cell.element.as_ref() };
+        let late = late_element || ask.walk.is_some();
+        let element = if late { ask.element.as_ref() } else { cell.element.as_ref() };
         // Where the oldest that is looked at has left the window, older ones have as well; not so in time, at
         // an unknown distance from events that have none.
         let beyond = candidates.events.first().is_some_and(|oldest| self.in_reach(cell, oldest) == Tri::False);
@@ -129,7 +157,7 @@ impl<'p> Eval<'p, '_> {
             if !asked.certain && matches == Tri::True {
                 matches = Tri::Unknown(Why::new(WhyKind::Candidate, at));
             }
-            items.extend(self.item(cell.op, element, &event, matches, at));
+            self.items(cell.op, element, ask.walk.as_ref(), &event, matches, at, |_, item| items.push(item));
         }
         self.it = outer;
         let answers = openings
@@ -137,7 +165,7 @@ impl<'p> Eval<'p, '_> {
             .map(|opening| {
                 let inside = |item: &&Item| opening.is_none_or(|o| item.seq > o);
                 let mut within: Vec<Item> = items.iter().filter(inside).cloned().collect();
-                within.extend(own.clone());
+                within.extend(own.iter().cloned());
                 let mut found = answer_items(cell.op, &within, at);
                 // What was let go of could have changed the answer only if it stood inside the window.
                 let reaches = !beyond && candidates.dropped.is_some_and(|last| opening.is_none_or(|o| o < last));

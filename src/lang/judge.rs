@@ -296,15 +296,26 @@ fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
     if matches == Tri::False {
         return;
     }
-    let key: Key = cell.key.iter().map(|node| Part::of(&eval.eval(node))).collect();
-    let item = match &cell.plan {
-        Plan::Running { .. } => eval.item(cell.op, cell.element.as_ref(), event, matches, cell.span),
-        Plan::LookBack { .. } => None,
-    };
-    eval.state.change_cell(program, id, |held| match (held, item) {
-        (CellState::Running(running), Some(item)) => running.add(item, key, cell.span),
-        (CellState::LookBack(held), _) => held.push(event.clone(), matches == Tri::True, key),
-        (CellState::Running(_), None) => {}
+    let key = |eval: &mut Eval<'p, '_>| -> Key { cell.key.iter().map(|node| Part::of(&eval.eval(node))).collect() };
+    if matches!(cell.plan, Plan::LookBack { .. }) {
+        let key = key(eval);
+        eval.state.change_cell(program, id, |held| {
+            if let CellState::LookBack(held) = held {
+                held.push(event.clone(), matches == Tri::True, key);
+            }
+        });
+        return;
+    }
+    let mut items = Vec::new();
+    let (element, walk) = (cell.element.as_ref(), cell.walk.as_ref());
+    eval.items(cell.op, element, walk, event, matches, cell.span, |eval, item| {
+        let key = key(eval);
+        items.push((item, key));
+    });
+    eval.state.change_cell(program, id, |held| {
+        if let CellState::Running(running) = held {
+            items.into_iter().for_each(|(item, key)| running.add(item, key, cell.span));
+        }
     });
 }
 

@@ -13,6 +13,7 @@ use pest::{
 };
 
 mod mistake;
+mod pattern;
 mod scan;
 mod words;
 
@@ -381,66 +382,6 @@ impl Reader {
         }
     }
 
-    fn pattern(&self, pair: Pair<'_, Rule>) -> Read<Pattern> {
-        let span = self.span(&pair);
-        let mut p = self.parts(pair);
-        let sources = self.sources(p.next(Rule::sources)?)?;
-        let filter = p.maybe(Rule::expr).map(|e| self.expr(e)).transpose()?.map(Box::new);
-        let mut pattern = Pattern {
-            span,
-            sources,
-            filter,
-            within_time: None,
-            within_turns: None,
-            within_events: None,
-            since: None,
-            before_turn: false,
-            including_this: false,
-        };
-        for window in p.rest() {
-            let whole = window.clone();
-            let inner = self.parts(window).any()?;
-            let rule = inner.as_rule();
-            let mut q = self.parts(inner);
-            let again = match rule {
-                Rule::within_turns => pattern.within_turns.replace(self.small(&q.next(Rule::digits)?)?).is_some(),
-                Rule::within_events => pattern.within_events.replace(self.small(&q.next(Rule::digits)?)?).is_some(),
-                Rule::within_time => {
-                    let bound = q.any()?;
-                    let within = match bound.as_rule() {
-                        Rule::duration => Within::Duration(self.seconds(&bound)?, self.span(&bound)),
-                        _ => Within::Named(self.name(bound)),
-                    };
-                    pattern.within_time.replace(within).is_some()
-                }
-                Rule::since => {
-                    let opening = q.any()?;
-                    let opening = match opening.as_rule() {
-                        Rule::pattern => self.pattern(opening)?,
-                        _ => Pattern {
-                            span: self.span(&opening),
-                            sources: vec![self.source(opening)?],
-                            filter: None,
-                            within_time: None,
-                            within_turns: None,
-                            within_events: None,
-                            since: None,
-                            before_turn: false,
-                            including_this: false,
-                        },
-                    };
-                    pattern.since.replace(Box::new(opening)).is_some()
-                }
-                Rule::before_turn => std::mem::replace(&mut pattern.before_turn, true),
-                _ => std::mem::replace(&mut pattern.including_this, true),
-            };
-            if again {
-                return self.problem(Code::WindowTwice, &whole, "this window is given twice");
-            }
-        }
-        Ok(pattern)
-    }
-
     // ---- expressions ----
 
     fn expr(&self, pair: Pair<'_, Rule>) -> Read<Expr> {
@@ -633,13 +574,13 @@ impl Reader {
                     "last" => HistoryOp::Last,
                     _ => HistoryOp::Previous,
                 };
-                ExprKind::History(op, None, Box::new(self.pattern(p.next(Rule::pattern)?)?))
+                ExprKind::History(op, None, Box::new(self.events(&mut p)?))
             }
             Rule::counting => {
-                let of = self.parts(inner).any()?;
-                match of.as_rule() {
-                    Rule::pattern => ExprKind::History(HistoryOp::Count, None, Box::new(self.pattern(of)?)),
-                    _ => ExprKind::Fold(FoldOp::Count, None, self.binder(of)?),
+                let mut p = self.parts(inner);
+                match p.maybe(Rule::binder) {
+                    Some(binder) => ExprKind::Fold(FoldOp::Count, None, self.binder(binder)?),
+                    None => ExprKind::History(HistoryOp::Count, None, Box::new(self.events(&mut p)?)),
                 }
             }
             Rule::folding => self.folding(inner)?,
@@ -694,7 +635,7 @@ impl Reader {
         };
         let element = self.expr(p.next(Rule::expr)?)?;
         if let Some(over) = p.maybe(Rule::over) {
-            let pattern = self.pattern(self.parts(over).next(Rule::pattern)?)?;
+            let pattern = self.events(&mut self.parts(over))?;
             return Ok(ExprKind::History(history, Some(Box::new(element)), Box::new(pattern)));
         }
         if let Some(comprehension) = p.maybe(Rule::comprehension) {

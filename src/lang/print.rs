@@ -358,7 +358,7 @@ impl Printer {
         let windows = pattern.windows();
         if let Some(filter) = &pattern.filter {
             self.put(" where ");
-            self.expr(filter, OR, self.plain || windows == 0);
+            self.expr(filter, OR, self.plain || (windows == 0 && pattern.elements.is_none()));
         }
         match &pattern.within_time {
             None => {}
@@ -394,6 +394,10 @@ impl Printer {
         }
         if pattern.including_this {
             self.put(" including this");
+        }
+        if let Some(elements) = &pattern.elements {
+            self.put(", ");
+            self.binder(elements, true);
         }
     }
 

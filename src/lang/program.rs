@@ -185,6 +185,9 @@ pub struct Cell {
     pub key: Vec<Node>,
     /// The value that is summed, compared or counted; scope `It`.
     pub element: Option<Node>,
+    /// The list in the earlier event whose elements are taken in one by one, with conditions on event and
+    /// element alone; only for `Running`, else the asker walks.
+    pub walk: Option<Walk>,
     /// The windows.
     pub window: Window,
     /// How it is kept.
@@ -414,6 +417,8 @@ pub struct Ask {
     pub since_rest: Vec<Node>,
     /// The value; only read for `LookBack` with a late element, and for the judged event itself.
     pub element: Option<Node>,
+    /// The list whose elements are candidates of their own, with the whole condition on them.
+    pub walk: Option<Walk>,
 }
 
 /// What a quantifier, comprehension or fold walks over.
@@ -427,6 +432,13 @@ pub struct Walk {
     pub value: usize,
     /// Which elements.
     pub filter: Option<Box<Node>>,
+}
+
+impl Walk {
+    /// The variables that it binds.
+    pub fn slots(&self) -> Vec<usize> {
+        self.key.into_iter().chain([self.value]).collect()
+    }
 }
 
 /// The collection of a walk.
@@ -586,7 +598,8 @@ impl Node {
             }
             NodeKind::History(ask) => {
                 ask.present.iter().chain(&ask.key).chain(&ask.whole).for_each(&mut *f);
-                ask.since_rest.iter().chain(&ask.element).for_each(f);
+                ask.since_rest.iter().chain(&ask.element).for_each(&mut *f);
+                ask.walk.iter().for_each(|w| walk(w, f));
             }
         }
     }

@@ -45,6 +45,8 @@ pub enum Payload {
     Value(Option<Value>),
     /// A value to order.
     Ordered(Val),
+    /// A list that cannot be read: any number of candidates that may or may not match.
+    Many,
 }
 
 /// An exact sum that does not depend on the order of adding: one running total per power of ten.
@@ -82,6 +84,8 @@ impl ExactSum {
 struct Aggregate {
     certain: u64,
     unknown: u64,
+    /// How many of the unknown ones stand for any number of candidates.
+    many: u64,
     detail: Detail,
 }
 
@@ -130,7 +134,7 @@ impl Aggregate {
             HistoryOp::Min => Detail::Extreme { wanted: Ordering::Less, best: None },
             HistoryOp::Max => Detail::Extreme { wanted: Ordering::Greater, best: None },
         };
-        Aggregate { certain: 0, unknown: 0, detail }
+        Aggregate { certain: 0, unknown: 0, many: 0, detail }
     }
 
     fn add(&mut self, item: &Item, at: Span) {
@@ -139,6 +143,7 @@ impl Aggregate {
         } else {
             self.unknown += 1;
         }
+        self.many += u64::from(matches!(item.payload, Payload::Many));
         match (&mut self.detail, &item.payload) {
             (Detail::Chosen { first, event, unknown }, Payload::Event(candidate)) => {
                 if item.certain {
@@ -183,6 +188,7 @@ impl Aggregate {
         } else {
             self.unknown -= 1;
         }
+        self.many -= u64::from(matches!(item.payload, Payload::Many));
         match (&mut self.detail, &item.payload) {
             (Detail::Chosen { event, unknown, .. }, _) => {
                 if event.as_ref().is_some_and(|e| e.seq == item.seq) {
@@ -403,19 +409,20 @@ pub fn answer(op: HistoryOp, looks: &[Looked<'_>], at: Span) -> Answer {
     let certain_looks = || looks.iter().filter(|l| l.certain);
     let certain: u64 = certain_looks().map(|l| l.aggregate.certain).sum();
     let all: u64 = looks.iter().map(|l| l.aggregate.certain + l.aggregate.unknown).sum();
+    let many = looks.iter().any(|l| l.aggregate.many > 0);
     let unknown = all - certain;
     let latest = certain_looks().filter_map(|l| l.latest).max();
     let val = match op {
         HistoryOp::Once if certain > 0 => Val::bool(true),
         HistoryOp::Once if unknown > 0 => Val::Unknown(candidate),
         HistoryOp::Once => Val::bool(false),
-        HistoryOp::Count => Val::count(certain, all, candidate),
+        HistoryOp::Count => Val::count(certain, if many { u64::MAX } else { all }, candidate),
         HistoryOp::First | HistoryOp::Last | HistoryOp::Previous => {
             let first = op == HistoryOp::First;
             return chosen(looks, first, candidate);
         }
         HistoryOp::Sum => sum(looks, unknown, at),
-        HistoryOp::Distinct => distinct(looks, candidate),
+        HistoryOp::Distinct => distinct(looks, many, candidate),
         HistoryOp::Min | HistoryOp::Max => extreme(looks, unknown, at),
     };
     Answer { val, rests_on: latest }
@@ -470,7 +477,7 @@ fn sum(looks: &[Looked<'_>], unknown: u64, at: Span) -> Val {
     total.map_or(Val::unknown(WhyKind::Number, at), Val::num)
 }
 
-fn distinct(looks: &[Looked<'_>], candidate: Why) -> Val {
+fn distinct(looks: &[Looked<'_>], many: bool, candidate: Why) -> Val {
     let mut low = 0;
     let mut certain_valueless = false;
     let mut valueless = 0;
@@ -500,7 +507,8 @@ fn distinct(looks: &[Looked<'_>], candidate: Why) -> Val {
         high = u64::try_from(united.len()).unwrap_or(u64::MAX);
         low = u64::try_from(certain_seen.len()).unwrap_or(u64::MAX);
     }
-    Val::count(low.max(u64::from(certain_valueless)), high + valueless, candidate)
+    let high = if many { u64::MAX } else { high + valueless };
+    Val::count(low.max(u64::from(certain_valueless)), high, candidate)
 }
 
 fn extreme(looks: &[Looked<'_>], unknown: u64, at: Span) -> Val {

@@ -2,6 +2,7 @@
 //! that what they ask for is often there.
 
 mod conditions;
+mod elements;
 mod values;
 
 use super::{random::Random, tree::Node};

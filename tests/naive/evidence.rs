@@ -99,7 +99,10 @@ impl<'p> Naive<'p> {
         }
         let candidates = self.candidates(pattern, place);
         let earliest = *self.openings(pattern, place).first()?;
-        after(&candidates, earliest).filter(|(_, m)| *m == Tri::True).map(|(event, _)| event.seq).last()
+        let certain = |(event, m): &&(_, Tri)| {
+            self.contributions(pattern, event, *m, place).candidates.iter().any(|(_, m)| *m == Tri::True)
+        };
+        after(&candidates, earliest).filter(certain).map(|(event, _)| event.seq).last()
     }
 
     /// What a quantifier rests on beside its collection: the first element that decides it alone.

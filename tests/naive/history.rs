@@ -20,6 +20,14 @@ use super::{
 /// An event and whether it matches.
 pub type Candidate = (Arc<Event>, Tri);
 
+/// What an event contributes to a question.
+pub struct Contributions<'p> {
+    /// Where each candidate is evaluated, and whether it is one.
+    pub candidates: Vec<(Place<'p>, Tri)>,
+    /// One of them stands for any number of candidates.
+    pub any_number: bool,
+}
+
 /// Where a window opens: just after this event, or with the trace.
 pub type Opening = Option<Seq>;
 
@@ -39,7 +47,7 @@ impl<'p> Naive<'p> {
             .into_iter()
             .map(|opening| {
                 let inside: Vec<&Candidate> = after(&candidates, opening).collect();
-                self.aggregate(op, element, &inside, span, place)
+                self.aggregate(op, element, pattern, &inside, span, place)
             })
             .collect();
         agree(op, results, span)
@@ -49,24 +57,64 @@ impl<'p> Naive<'p> {
         &self,
         op: HistoryOp,
         element: Option<&'p Expr>,
+        pattern: &'p Pattern,
         candidates: &[&Candidate],
         span: Span,
         place: &Place<'p>,
     ) -> Val {
-        let matches = || {
-            let value = |event: &Arc<Event>| element.map_or(Val::Absent, |e| self.eval(e, &about(event, place)));
-            candidates.iter().map(|(event, m)| (*m, value(event))).collect::<Vec<_>>()
-        };
         match op {
-            HistoryOp::Once => candidates.iter().map(|(_, m)| *m).fold(Tri::False, Tri::or).into_val(),
-            HistoryOp::First => chosen(candidates.iter().copied(), span),
-            HistoryOp::Last | HistoryOp::Previous => chosen(candidates.iter().rev().copied(), span),
-            HistoryOp::Count => count(&matches(), span),
-            HistoryOp::Distinct => distinct(&matches(), span),
-            HistoryOp::Sum => sum(&matches(), span),
-            HistoryOp::Min => extreme(&matches(), BinaryOp::Lt, span),
-            HistoryOp::Max => extreme(&matches(), BinaryOp::Gt, span),
+            HistoryOp::First => return chosen(candidates.iter().copied(), span),
+            HistoryOp::Last | HistoryOp::Previous => return chosen(candidates.iter().rev().copied(), span),
+            _ => {}
         }
+        let mut matches = Vec::new();
+        let mut any_number = false;
+        for (event, m) in candidates {
+            let found = self.contributions(pattern, event, *m, place);
+            any_number |= found.any_number;
+            let value = |place: &Place<'p>| element.map_or(Val::Absent, |e| self.eval(e, place));
+            matches.extend(found.candidates.iter().map(|(place, m)| (*m, value(place))));
+        }
+        match op {
+            HistoryOp::Once => matches.iter().map(|(m, _)| *m).fold(Tri::False, Tri::or).into_val(),
+            HistoryOp::Count => without_end(count(&matches, span), any_number, span),
+            HistoryOp::Distinct => without_end(distinct(&matches, span), any_number, span),
+            HistoryOp::Sum => sum(&matches, span),
+            HistoryOp::Min => extreme(&matches, BinaryOp::Lt, span),
+            HistoryOp::Max => extreme(&matches, BinaryOp::Gt, span),
+            HistoryOp::First | HistoryOp::Last | HistoryOp::Previous => unreachable!(),
+        }
+    }
+
+    /// The candidates that an event is: itself, or each element of the list that the pattern walks over.
+    pub fn contributions(
+        &self,
+        pattern: &'p Pattern,
+        event: &Arc<Event>,
+        matches: Tri,
+        place: &Place<'p>,
+    ) -> Contributions<'p> {
+        let place = about(event, place);
+        let Some(binder) = &pattern.elements else {
+            return Contributions { candidates: vec![(place, matches)], any_number: false };
+        };
+        let filtered = |place: Place<'p>, m: Tri| {
+            let m = m.and(self.test_filter(binder.filter.as_deref(), &place));
+            (place, m)
+        };
+        let (candidates, unread) = match self.elements(binder, &place) {
+            Ok(elements) => (elements.into_iter().map(|element| filtered(element.place, matches)).collect(), false),
+            // Of a list that cannot be read, nothing is known: not how many elements there are, nor what they are.
+            Err(why) => {
+                let mut inside = place.with(&binder.value.text, Val::Unknown(why));
+                if let Some(key) = &binder.key {
+                    inside = inside.with(&key.text, Val::Unknown(why));
+                }
+                (vec![filtered(inside, matches.and(Tri::Unknown(why)))], true)
+            }
+        };
+        let any_number = unread && candidates.iter().any(|(_, m)| *m != Tri::False);
+        Contributions { candidates, any_number }
     }
 
     /// The earlier events (and the judged one, if the pattern includes it) with whether they match,
@@ -190,6 +238,14 @@ fn not_longer_ago(event: &Event, judged: &Event, bound: Num, span: Span) -> Tri 
     };
     let distance = ops::binary(BinaryOp::Sub, &known(judged), &known(event), span);
     ops::binary(BinaryOp::Le, &distance, &Val::Known(Datum::Duration(bound)), span).as_tri(span)
+}
+
+/// A count that has no upper end, if so.
+fn without_end(count: Val, any_number: bool, span: Span) -> Val {
+    if !any_number {
+        return count;
+    }
+    Val::count(bounds(&count).0, u64::MAX, Why::new(WhyKind::Candidate, span))
 }
 
 /// What is certain although the window may open at several places.

@@ -695,7 +695,7 @@ impl<'a> Compiler<'a> {
     // ---- walking ----
 
     /// What a binder walks over, and the surroundings of its body.
-    fn walk(&mut self, binder: &Binder, env: &Env) -> (Walk, Env) {
+    pub(super) fn walk(&mut self, binder: &Binder, env: &Env) -> (Walk, Env) {
         let mut inner = env.clone();
         let value_ty;
         let over = match self.walked_fact(&binder.collection, env) {

@@ -7,8 +7,8 @@ use super::{Compiler, Decl, Env, Reads, Typed};
 use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
-        ast::{BinaryOp, Expr, ExprKind, HistoryOp, Pattern, Tools, Within},
-        program::{Ask, Cell, Node, NodeKind, Opening, Plan, Scope, Window},
+        ast::{BinaryOp, Binder, Expr, ExprKind, HistoryOp, Pattern, Tools, Within},
+        program::{Ask, Cell, Node, NodeKind, Opening, Over, Plan, Scope, Walk, Window},
         types::Ty,
         val::{Datum, Val},
     },
@@ -36,6 +36,15 @@ impl Deps {
         deps
     }
 
+    /// The same, where some variables are parts of the earlier event.
+    pub(super) fn with(own: &[usize], node: &Node) -> Deps {
+        let mut deps = Deps::of(node);
+        for slot in own {
+            deps.it |= deps.slots.remove(slot);
+        }
+        deps
+    }
+
     fn add(&mut self, node: &Node) {
         match &node.kind {
             NodeKind::Event(Scope::It) => self.it = true,
@@ -43,20 +52,22 @@ impl Deps {
             | NodeKind::Now
             | NodeKind::Let(_)
             | NodeKind::Fact(..)
-            | NodeKind::Seen(..)
-            | NodeKind::History(_) => self.present = true,
+            | NodeKind::Seen(..) => self.present = true,
+            NodeKind::History(ask) => {
+                self.present = true;
+                node.for_each_child(&mut |child| self.add(child));
+                ask.walk.iter().for_each(|walk| self.bound_by(walk));
+                return;
+            }
             NodeKind::Slot(slot) => {
                 self.slots.insert(*slot);
             }
             NodeKind::Quantifier(_, walk, _) | NodeKind::Comprehension { walk, .. } | NodeKind::Fold(_, _, walk) => {
-                if matches!(walk.over, crate::lang::program::Over::Fact { .. }) {
+                if matches!(walk.over, Over::Fact { .. }) {
                     self.present = true;
                 }
                 node.for_each_child(&mut |child| self.add(child));
-                self.slots.remove(&walk.value);
-                if let Some(key) = walk.key {
-                    self.slots.remove(&key);
-                }
+                self.bound_by(walk);
                 return;
             }
             _ => {}
@@ -64,7 +75,15 @@ impl Deps {
         node.for_each_child(&mut |child| self.add(child));
     }
 
-    fn now(&self) -> bool {
+    /// The variables of a walk are not bound outside of it.
+    fn bound_by(&mut self, walk: &Walk) {
+        self.slots.remove(&walk.value);
+        if let Some(key) = walk.key {
+            self.slots.remove(&key);
+        }
+    }
+
+    pub(super) fn now(&self) -> bool {
         self.present || !self.slots.is_empty()
     }
 }
@@ -82,6 +101,35 @@ struct Split {
     rest: Vec<Node>,
     /// All of it.
     whole: Vec<Node>,
+}
+
+/// The elements of a list in the earlier event, as candidates of their own.
+struct Elements {
+    walk: Walk,
+    /// The condition on them.
+    split: Split,
+    /// The list is one of the present event, or of state that changes.
+    late: bool,
+}
+
+impl Split {
+    /// Takes conditions apart; `own` are variables that are parts of the earlier event.
+    fn of(nodes: Vec<Node>, own: &[usize]) -> Split {
+        let mut split = Split::default();
+        for node in nodes {
+            split.whole.push(node.clone());
+            let deps = Deps::with(own, &node);
+            match (deps.it, deps.now()) {
+                (_, false) => split.local.push(node),
+                (false, true) => split.present.push(node),
+                (true, true) => match join(&node, own) {
+                    Some(join) if split.joins.len() < MAX_KEYS => split.joins.push(join),
+                    _ => split.rest.push(node),
+                },
+            }
+        }
+        split
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -128,7 +176,15 @@ impl<'a> Compiler<'a> {
         }
         let kinds: Vec<EventKind> = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
         let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
-        let split = self.split(pattern.filter.as_deref(), &inner);
+        let mut split = self.split(pattern.filter.as_deref(), &inner);
+        let (elements, inner) = match &pattern.elements {
+            Some(binder) => {
+                let (elements, env) = self.elements(op, binder, &inner);
+                (Some(elements), env)
+            }
+            None => (None, inner),
+        };
+        let own = elements.as_ref().map(|e| e.walk.slots()).unwrap_or_default();
         let element = element.map(|e| {
             let typed = self.expr(e, &inner);
             if op == HistoryOp::Sum && !typed.ty.fits(Ty::Number) {
@@ -143,11 +199,14 @@ impl<'a> Compiler<'a> {
         };
         let window = self.window(pattern);
         let since = pattern.since.as_deref().map(|p| self.since(p, env));
-        let late_element = element.as_ref().is_some_and(|e| Deps::of(e).now());
+        let late_element = element.as_ref().is_some_and(|e| Deps::with(&own, e).now());
         let reaches = [window.time.is_some(), window.turns.is_some(), window.events.is_some()];
         let reaching = reaches.iter().filter(|r| **r).count();
         let running = split.rest.is_empty()
             && !late_element
+            && elements.as_ref().is_none_or(|e| {
+                !e.late && e.split.rest.is_empty() && split.joins.len() + e.split.joins.len() <= MAX_KEYS
+            })
             && reaching <= 1
             && since.as_ref().is_none_or(|(_, rest)| rest.is_empty() && reaching == 0 && !window.before_turn)
             && !(window.before_turn && reaching > 0)
@@ -157,6 +216,18 @@ impl<'a> Compiler<'a> {
             None => (None, Vec::new()),
         };
         let plan = if running { Plan::Running { since } } else { Plan::LookBack { since, late_element } };
+        // With running answers each element is filed under a key of its own; else events are, and whoever asks
+        // walks over their elements.
+        let mut kept_walk = None;
+        let walk = elements.map(|Elements { walk, split: own, .. }| {
+            if running {
+                split.present.extend(own.present);
+                split.joins.extend(own.joins);
+                let filter = (!own.local.is_empty()).then(|| Box::new(Node::new(at, NodeKind::And(own.local))));
+                kept_walk = Some(Walk { filter, ..walk.clone() });
+            }
+            walk
+        });
         let (key, asked_key) = split.joins.into_iter().unzip();
         let cell = Cell {
             op,
@@ -164,7 +235,8 @@ impl<'a> Compiler<'a> {
             local: split.local,
             key,
             // A late element is evaluated by whoever asks.
-            element: if late_element { None } else { element.clone() },
+            element: if late_element || (walk.is_some() && !running) { None } else { element.clone() },
+            walk: kept_walk,
             window,
             plan,
             span: at,
@@ -177,6 +249,7 @@ impl<'a> Compiler<'a> {
             whole: split.whole,
             since_rest,
             element,
+            walk,
         };
         let ty = match op {
             HistoryOp::Once => Ty::Bool,
@@ -190,8 +263,8 @@ impl<'a> Compiler<'a> {
     /// The cell that keeps this, an equal one if there is one.
     fn cell(&mut self, cell: Cell) -> usize {
         let shape = format!(
-            "{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
-            cell.op, cell.sources, cell.local, cell.key, cell.element, cell.window, cell.plan
+            "{:?}{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+            cell.op, cell.sources, cell.local, cell.key, cell.element, cell.walk, cell.window, cell.plan
         );
         if let Some(id) = self.shapes.get(&shape) {
             return *id;
@@ -203,26 +276,45 @@ impl<'a> Compiler<'a> {
     }
 
     fn split(&mut self, filter: Option<&Expr>, env: &Env) -> Split {
-        let mut split = Split::default();
         let parts: Vec<&Expr> = match filter {
-            None => return split,
+            None => Vec::new(),
             Some(Expr { kind: ExprKind::And(parts), .. }) => parts.iter().collect(),
             Some(one) => vec![one],
         };
-        for part in parts {
-            let node = self.condition(part, env);
-            split.whole.push(node.clone());
-            let deps = Deps::of(&node);
-            match (deps.it, deps.now()) {
-                (_, false) => split.local.push(node),
-                (false, true) => split.present.push(node),
-                (true, true) => match join(&node) {
-                    Some(join) if split.joins.len() < MAX_KEYS => split.joins.push(join),
-                    _ => split.rest.push(node),
-                },
-            }
+        let nodes: Vec<Node> = parts.into_iter().map(|part| self.condition(part, env)).collect();
+        Split::of(nodes, &[])
+    }
+
+    /// What a question walks over in the events that match, and the surroundings of its value.
+    fn elements(&mut self, op: HistoryOp, binder: &Binder, env: &Env) -> (Elements, Env) {
+        if matches!(op, HistoryOp::First | HistoryOp::Last | HistoryOp::Previous) {
+            let message = format!("`{}` gives an event, not an element of a list in it", op.word());
+            let problem = Diagnostic::error(Code::NotHere, binder.value.span, message)
+                .help("test the elements in the condition: `where any x in it.args.list: ..`");
+            self.problems.push(problem);
         }
-        split
+        let (walk, inner) = self.walk(binder, env);
+        let own = walk.slots();
+        let nodes = match walk.filter.as_deref() {
+            None => Vec::new(),
+            Some(Node { kind: NodeKind::And(parts), .. }) => parts.clone(),
+            Some(one) => vec![one.clone()],
+        };
+        let (late, of_event) = match &walk.over {
+            Over::Value(list) => {
+                let deps = Deps::of(list);
+                let broken = matches!(list.kind, NodeKind::Const(Val::Unknown(_)));
+                (deps.now(), deps.it || broken)
+            }
+            Over::Fact { .. } => (true, false),
+        };
+        if !of_event {
+            let at = binder.collection.span;
+            let problem = Diagnostic::error(Code::NotHere, at, "this is no list in the earlier event")
+                .help("`it` is the earlier event: `x in it.args.list`");
+            self.problems.push(problem);
+        }
+        (Elements { walk, split: Split::of(nodes, &own), late }, inner)
     }
 
     fn window(&mut self, pattern: &Pattern) -> Window {
@@ -275,9 +367,9 @@ impl<'a> Compiler<'a> {
 }
 
 /// An equality between something of the earlier event alone and something of the present alone.
-fn join(node: &Node) -> Option<(Node, Node)> {
+fn join(node: &Node, own: &[usize]) -> Option<(Node, Node)> {
     let NodeKind::Binary(BinaryOp::Eq, a, b) = &node.kind else { return None };
-    let (left, right) = (Deps::of(a), Deps::of(b));
+    let (left, right) = (Deps::with(own, a), Deps::with(own, b));
     if left.it && !left.now() && !right.it {
         Some(((**a).clone(), (**b).clone()))
     } else if right.it && !right.now() && !left.it {

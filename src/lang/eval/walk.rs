@@ -106,6 +106,32 @@ impl<'p> Eval<'p, '_> {
         walk.filter.as_deref().map_or(Tri::True, |filter| self.tri(filter))
     }
 
+    /// Binds each element of a list in the event `it` in turn, with whether it is a candidate. A list that cannot
+    /// be read stands for any number of unknown candidates: then `take` is called once, and told so.
+    pub(in crate::lang) fn each_element(
+        &mut self,
+        walk: &'p Walk,
+        matches: Tri,
+        at: Span,
+        mut take: impl FnMut(&mut Self, Tri, bool),
+    ) {
+        let (candidates, more) = self.candidates(walk, at).unwrap_or_else(|why| (Vec::new(), Some(why)));
+        for candidate in candidates {
+            self.bind(walk, candidate.key, candidate.value);
+            let matches = matches.and(self.filter(walk));
+            if matches != Tri::False {
+                take(self, matches, false);
+            }
+        }
+        if let Some(why) = more {
+            self.bind(walk, Val::Unknown(why), Val::Unknown(why));
+            let matches = matches.and(Tri::Unknown(why)).and(self.filter(walk));
+            if matches != Tri::False {
+                take(self, matches, true);
+            }
+        }
+    }
+
     pub(super) fn quantifier(&mut self, quantity: Quantity, walk: &'p Walk, body: &'p Node, at: Span) -> Tri {
         let (candidates, more) = match self.candidates(walk, at) {
             Ok(found) => found,

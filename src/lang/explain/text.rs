@@ -89,6 +89,9 @@ fn fact_lines(f: &mut fmt::Formatter<'_>, fact: &FactUse) -> fmt::Result {
 fn history_lines(f: &mut fmt::Formatter<'_>, question: &HistoryUse) -> fmt::Result {
     writeln!(f, "  {}", question.source)?;
     writeln!(f, "    about   {}", question.about.join("; "))?;
+    if let Some(list) = &question.each_of {
+        writeln!(f, "    of each the elements of {list}")?;
+    }
     for condition in &question.tested_on_arrival {
         writeln!(f, "    where   {condition}, tested once, when it arrives")?;
     }

@@ -152,8 +152,15 @@ fn pattern(expr: impl Strategy<Value = Expr> + Clone + 'static, depth: u8) -> Bo
             since,
             before_turn: flags.0,
             including_this: flags.1,
+            elements: None,
         })
         .boxed()
+}
+
+/// A pattern with, now and then, the elements of a list in its events.
+fn events(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<Value = Box<Pattern>> {
+    (pattern(expr.clone(), 1), option::weighted(0.3, binder(expr)))
+        .prop_map(|(pattern, elements)| Box::new(Pattern { elements, ..pattern }))
 }
 
 fn binder(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<Value = Binder> {
@@ -208,8 +215,8 @@ fn expr() -> impl Strategy<Value = Expr> + Clone {
             }),
             binder(inner.clone()).prop_map(|b| ExprKind::Fold(FoldOp::Count, None, b)),
             (fold, one(), binder(inner.clone())).prop_map(|(op, e, b)| ExprKind::Fold(op, Some(e), b)),
-            (seek, pattern(inner.clone(), 1)).prop_map(|(op, p)| ExprKind::History(op, None, Box::new(p))),
-            (over, one(), pattern(inner.clone(), 1)).prop_map(|(op, e, p)| ExprKind::History(op, Some(e), Box::new(p))),
+            (seek, events(inner.clone())).prop_map(|(op, p)| ExprKind::History(op, None, p)),
+            (over, one(), events(inner.clone())).prop_map(|(op, e, p)| ExprKind::History(op, Some(e), p)),
         ]
         .prop_map(node)
     })

@@ -19,11 +19,11 @@ impl Generator<'_> {
                 node(Sort::Bool, "(not @)", vec![inner])
             }
             4..8 if scope.history => {
-                let (pattern, _) = self.pattern(scope, false);
+                let (pattern, _) = self.events(scope);
                 node(Sort::Bool, "once(@)", vec![pattern])
             }
             8..11 if scope.history => {
-                let (pattern, _) = self.pattern(scope, false);
+                let (pattern, _) = self.events(scope);
                 let op = self.order();
                 let bound = node(Sort::Number, ["0", "1", "2"][self.random.index(3)], Vec::new());
                 node(Sort::Bool, &format!("count(@) {op} @"), vec![pattern, bound])
@@ -131,8 +131,12 @@ impl Generator<'_> {
     pub(super) fn earlier(&mut self, scope: &Scope) -> Node<Sort> {
         let (pattern, kind) = self.pattern(scope, false);
         match self.random.below(10) {
-            0..4 => node(Sort::Bool, ["once(@)", "(not once(@))"][self.random.index(2)], vec![pattern]),
+            0..4 => {
+                let (events, _) = self.events(scope);
+                node(Sort::Bool, ["once(@)", "(not once(@))"][self.random.index(2)], vec![events])
+            }
             4 => {
+                let (pattern, _) = self.events(scope);
                 let bound = node(Sort::Number, ["0", "1", "2"][self.random.index(3)], Vec::new());
                 let op = self.order();
                 node(Sort::Bool, &format!("count(@) {op} @"), vec![pattern, bound])

@@ -94,7 +94,7 @@ impl Generator<'_> {
                 node(Sort::Number, ["max(@, @)", "min(@, @)"][self.random.index(2)], parts)
             }
             4 | 5 if scope.history => {
-                let (pattern, _) = self.pattern(scope, false);
+                let (pattern, _) = self.events(scope);
                 node(Sort::Number, "count(@)", vec![pattern])
             }
             6 | 7 if scope.history => self.over(scope),
@@ -122,15 +122,6 @@ impl Generator<'_> {
             }
             _ => self.any_path(scope, "n"),
         }
-    }
-
-    /// `sum`, `min`, `max`, `distinct` over earlier events.
-    pub(super) fn over(&mut self, scope: &Scope) -> Node<Sort> {
-        let (pattern, kind) = self.pattern(scope, false);
-        let op = ["sum", "min", "max", "distinct"][self.random.index(4)];
-        let inside = Scope { it: Some(kind), history: false, depth: 1, ..scope.clone() };
-        let element = if op == "distinct" { self.key(&inside) } else { self.event_path("it.", kind, "n") };
-        node(Sort::Number, &format!("{op}(@ over @)"), vec![element, pattern])
     }
 
     pub(super) fn list(&mut self, scope: &Scope) -> Node<Sort> {
