@@ -37,13 +37,17 @@ fn airline_and(more: usize) -> Arc<Pack> {
         })
         .collect();
     files.insert("policies/others.policy".into(), others.into_bytes());
-    let loaded = load_pack_files(Path::new("airline"), &files);
+    load(&files)
+}
+
+fn load(files: &BTreeMap<PathBuf, Vec<u8>>) -> Arc<Pack> {
+    let loaded = load_pack_files(Path::new("pack"), files);
     let shown = loaded.diagnostics.render(&loaded.sources, Style::Plain);
     loaded.result.unwrap_or_else(|| panic!("{shown}"))
 }
 
 /// One round of a conversation that repeats: a request, a look-up, an answer, a cancellation.
-fn round(i: usize) -> [Value; 4] {
+fn round(i: usize) -> Vec<Value> {
     let call = |id: &str, tool: &str| {
         format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}{i}","type":"function","function":{{"name":"{tool}","arguments":"{{\"reservation_id\":\"R1\"}}"}}}}]}}"#
@@ -58,10 +62,11 @@ fn round(i: usize) -> [Value; 4] {
         call("c", "cancel_reservation"),
     ]
     .map(|text| json::parse(text.as_bytes()).unwrap())
+    .to_vec()
 }
 
 /// Steps of each message of the round that begins at a length.
-fn steps_at(pack: &Arc<Pack>, rounds: usize) -> Vec<u64> {
+fn steps_at(pack: &Arc<Pack>, rounds: usize, round: fn(usize) -> Vec<Value>) -> Vec<u64> {
     let mut session = Session::new(pack.clone());
     for i in 0..rounds {
         for message in round(i) {
@@ -81,12 +86,67 @@ fn steps_at(pack: &Arc<Pack>, rounds: usize) -> Vec<u64> {
 fn steps_do_not_grow_with_the_trace() {
     let pack = airline_and(0);
     // 12 messages, and 10,000.
-    let early = steps_at(&pack, 3);
+    let early = steps_at(&pack, 3, round);
     assert!(early.iter().sum::<u64>() > 50, "{early:?} is too little to be true");
-    assert_eq!(early, steps_at(&pack, 2_500));
+    assert_eq!(early, steps_at(&pack, 2_500, round));
 }
 
 #[test]
 fn steps_do_not_grow_with_policies_about_other_tools() {
-    assert_eq!(steps_at(&airline_and(0), 3), steps_at(&airline_and(20_000), 3));
+    assert_eq!(steps_at(&airline_and(0), 3, round), steps_at(&airline_and(20_000), 3, round));
+}
+
+/// Questions that are kept in ways of their own: orders of events, and elements of lists in them.
+const KEPT: &str = r#"
+policy ORDER "an order that is joined" {
+  severity 1
+  on call purge
+  deny if once(
+    call create as made
+    then call grant where it.args.name == made.args.name
+         within 10 turns without (call approve where it.args.name == made.args.name)
+    then this without call purge
+  )
+}
+policy END "an order that is joined to the judged event" {
+  severity 1
+  on call purge
+  deny if once(call create where it.args.name == args.name then call grant where it.args.name == args.name)
+}
+policy PAIRS "an order whose matches are looked at one by one" {
+  severity 1
+  on call purge
+  deny if once(call create as made then call grant where it.args.n < made.args.n)
+}
+policy LISTS "elements of lists" {
+  severity 1
+  on call purge
+  deny if count(call create, x in it.args.to where x == args.name) > 1 or sum(x over call grant, x in it.args.ns) < 0
+}
+"#;
+
+/// A round in which everything has a name of its own.
+fn named_round(i: usize) -> Vec<Value> {
+    let call = |tool: &str| {
+        format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{tool}{i}","type":"function","function":{{"name":"{tool}","arguments":{{"name":"u{i}","n":{i},"to":["u{i}","v"],"ns":[{i},1]}}}}}}]}}"#
+        )
+    };
+    ["create", "approve", "create", "grant", "purge"]
+        .iter()
+        .map(|tool| json::parse(call(tool).as_bytes()).unwrap())
+        .collect()
+}
+
+#[test]
+fn steps_of_orders_and_lists_do_not_grow_with_the_trace() {
+    let files = BTreeMap::from([
+        (PathBuf::from("pack.yaml"), b"name: kept\nversion: 1.0.0\nformat: 1\n".to_vec()),
+        (PathBuf::from("policies/kept.policy"), KEPT.as_bytes().to_vec()),
+    ]);
+    let pack = load(&files);
+    // Once 256 incomplete matches are kept, no more are looked at.
+    let early = steps_at(&pack, 400, named_round);
+    assert!(early.iter().sum::<u64>() > 500, "{early:?} is too little to be true");
+    assert_eq!(early, steps_at(&pack, 2_500, named_round));
 }

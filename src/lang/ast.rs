@@ -271,6 +271,59 @@ pub enum Within {
     Named(Name),
 }
 
+/// Events in order: each step after the one before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sequence {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// `then this`: what lies between the last step and the judged event.
+    pub this: Option<Gap>,
+}
+
+/// A step of an order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Where.
+    pub span: Span,
+    /// By kind and tool.
+    pub sources: Vec<Source>,
+    /// `as NAME`: what later steps call its event.
+    pub name: Option<Name>,
+    /// The condition: `it` is the event, bare fields are the judged one's.
+    pub filter: Option<Box<Expr>>,
+    /// What lies between the step before and this one.
+    pub gap: Gap,
+}
+
+/// What lies between two steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gap {
+    /// `within 30m`
+    pub within_time: Option<Within>,
+    /// `within 4 turns`
+    pub within_turns: Option<u32>,
+    /// `within 10 events`
+    pub within_events: Option<u32>,
+    /// `without PATTERN`: no event that matches comes between.
+    pub without: Option<Without>,
+}
+
+/// What may not come between two steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Without {
+    /// By kind and tool.
+    pub sources: Vec<Source>,
+    /// The condition: `it` is the event, bare fields are the judged one's.
+    pub filter: Option<Box<Expr>>,
+}
+
+impl Gap {
+    fn for_each_child<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
+        let filter = self.without.as_ref().and_then(|without| without.filter.as_ref());
+        filter.iter().for_each(|e| f(e));
+    }
+}
+
 /// Types that a value can be read as or tested for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -403,6 +456,13 @@ impl ExprKind {
             ExprKind::History(_, element, pattern) => {
                 element.iter().for_each(|e| f(e));
                 pattern.for_each_child(f);
+            }
+            ExprKind::Sequence(sequence) => {
+                for step in &sequence.steps {
+                    step.filter.iter().for_each(|e| f(e));
+                    step.gap.for_each_child(f);
+                }
+                sequence.this.iter().for_each(|gap| gap.for_each_child(f));
             }
         }
     }
@@ -671,4 +731,6 @@ pub enum ExprKind {
     Fold(FoldOp, Option<Box<Expr>>, Binder),
     /// `sum(e over PATTERN)`, `once(PATTERN)`
     History(HistoryOp, Option<Box<Expr>>, Box<Pattern>),
+    /// `once(PATTERN then PATTERN)`
+    Sequence(Box<Sequence>),
 }

@@ -283,7 +283,7 @@ pub struct Ring {
 
 impl Ring {
     /// Takes in an event that matches for certain, or perhaps; gives the size of the one that had to go.
-    fn push(&mut self, event: Arc<Event>, certain: bool) -> usize {
+    pub fn push(&mut self, event: Arc<Event>, certain: bool) -> usize {
         let mut gone = 0;
         if self.items.len() == LOOK_BACK {
             gone = self.items.pop_front().map_or(0, |(old, _)| old.weight());
@@ -291,6 +291,11 @@ impl Ring {
         }
         self.items.push_back((event, certain));
         gone
+    }
+
+    /// The position of the oldest one.
+    pub fn oldest(&self) -> Option<Seq> {
+        self.items.front().map(|(event, _)| event.seq)
     }
 
     /// The events, the newest first.

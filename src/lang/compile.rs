@@ -5,6 +5,7 @@ mod expr;
 mod items;
 mod pattern;
 mod policy;
+mod sequence;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +15,7 @@ use std::{
 use super::{
     ast::{Constant, DefItem, Item, Literal, Module, Name, Source, Tools},
     dispatch::Dispatch,
-    program::{Cell, Fact, Forget, Id, Node, NodeKind, Policy, Program, SourceSpec, Table, ToolSpec},
+    program::{Cell, Fact, Forget, Id, Node, NodeKind, Policy, Program, Sequence, SourceSpec, Table, ToolSpec},
     types::Ty,
     val::{Val, WhyKind},
 };
@@ -52,16 +53,17 @@ pub fn compile(modules: &[Module], around: &Surroundings) -> (Option<Program>, D
     if unread.is_empty() && !compiler.problems.has_errors() {
         compiler.warn_unused();
     }
-    let Compiler { problems, policies, facts, forgets, cells, .. } = compiler;
+    let Compiler { problems, policies, facts, forgets, cells, sequences, .. } = compiler;
     if !unread.is_empty() || problems.has_errors() {
         return (None, problems);
     }
-    let dispatch = Dispatch::new(&policies, &facts, &forgets, &cells);
+    let dispatch = Dispatch::new(&policies, &facts, &forgets, &cells, &sequences);
     let program = Program {
         policies,
         facts,
         forgets,
         cells,
+        sequences,
         dispatch,
         categories: around.categories.clone(),
         clock: around.clock,
@@ -106,6 +108,9 @@ struct Compiler<'a> {
     cells: Vec<Cell>,
     /// Cells by what they keep, so that equal questions share one.
     shapes: HashMap<String, Id>,
+    sequences: Vec<Sequence>,
+    /// Order patterns by what they keep.
+    sequence_shapes: HashMap<String, Id>,
     /// Definitions that are being expanded, and where the outermost of them is used.
     expanding: Vec<Arc<str>>,
     expanded_at: Option<Span>,
@@ -207,6 +212,8 @@ impl<'a> Compiler<'a> {
             forgets: Vec::new(),
             cells: Vec::new(),
             shapes: HashMap::new(),
+            sequences: Vec::new(),
+            sequence_shapes: HashMap::new(),
             expanding: Vec::new(),
             expanded_at: None,
             nodes: 0,

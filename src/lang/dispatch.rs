@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::program::{Cell, Fact, Forget, Id, Plan, Policy, SourceSpec, ToolSpec, glob};
+use super::program::{Cell, Fact, Forget, Id, Plan, Policy, Sequence, SourceSpec, ToolSpec, glob};
 use crate::model::{Event, EventKind};
 
 /// What an event concerns.
@@ -18,6 +18,8 @@ pub struct Targets {
     pub cells: Vec<Id>,
     /// Cells whose window it may open.
     pub openings: Vec<Id>,
+    /// Order patterns that it may go on with.
+    pub sequences: Vec<Id>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,7 @@ enum Target {
     Forget(Id),
     Cell(Id),
     Opening(Id),
+    Sequence(Id),
 }
 
 impl Targets {
@@ -37,6 +40,7 @@ impl Targets {
             Target::Forget(id) => (&mut self.forgets, id),
             Target::Cell(id) => (&mut self.cells, id),
             Target::Opening(id) => (&mut self.openings, id),
+            Target::Sequence(id) => (&mut self.sequences, id),
         };
         // Several sources of one rule may name the same tool; rules come in rising order.
         if list.last() != Some(&id) {
@@ -60,7 +64,13 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// Builds the index.
-    pub fn new(policies: &[Policy], facts: &[Fact], forgets: &[Forget], cells: &[Cell]) -> Dispatch {
+    pub fn new(
+        policies: &[Policy],
+        facts: &[Fact],
+        forgets: &[Forget],
+        cells: &[Cell],
+        sequences: &[Sequence],
+    ) -> Dispatch {
         let mut all: Vec<(&SourceSpec, Target)> = Vec::new();
         for (id, policy) in policies.iter().enumerate() {
             all.extend(policy.on.iter().map(|s| (s, Target::Policy(id))));
@@ -78,6 +88,12 @@ impl Dispatch {
             let (Plan::Running { since } | Plan::LookBack { since, .. }) = &cell.plan;
             let sources = since.iter().flat_map(|opening| &opening.sources);
             all.extend(sources.map(|s| (s, Target::Opening(id))));
+        }
+        for (id, sequence) in sequences.iter().enumerate() {
+            let guards = (0..=sequence.steps.len()).filter_map(|i| sequence.gap(i)?.without.as_ref());
+            let sources = sequence.steps.iter().flat_map(|step| &step.sources);
+            let sources = sources.chain(guards.flat_map(|guard| &guard.sources));
+            all.extend(sources.map(|s| (s, Target::Sequence(id))));
         }
         let mut dispatch = Dispatch::default();
         // Every named tool has a list of its own that also holds the patterns it matches and the rules
@@ -119,7 +135,7 @@ impl Dispatch {
                 }
                 if *kind == EventKind::Result {
                     let any = source.tools == ToolSpec::Any;
-                    if any || matches!(target, Target::Cell(_) | Target::Opening(_)) {
+                    if any || matches!(target, Target::Cell(_) | Target::Opening(_) | Target::Sequence(_)) {
                         dispatch.unpaired.add(*target);
                     }
                 }
@@ -151,9 +167,14 @@ impl Dispatch {
             targets.add(*target);
         }
         // Patterns and rules about every tool were put together: bring them into the order of the files.
-        for list in
-            [&mut targets.policies, &mut targets.facts, &mut targets.forgets, &mut targets.cells, &mut targets.openings]
-        {
+        for list in [
+            &mut targets.policies,
+            &mut targets.facts,
+            &mut targets.forgets,
+            &mut targets.cells,
+            &mut targets.openings,
+            &mut targets.sequences,
+        ] {
             list.sort_unstable();
             list.dedup();
         }

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+mod sequence;
 mod walk;
 
 pub(super) use walk::CANDIDATES;
@@ -221,6 +222,7 @@ impl<'p, 's> Eval<'p, 's> {
             NodeKind::Comprehension { list, element, walk } => self.comprehension(*list, element, walk, at),
             NodeKind::Fold(op, element, walk) => self.fold(*op, element.as_deref(), walk, at),
             NodeKind::History(ask) => self.ask(ask, at),
+            NodeKind::Sequence(ask) => self.ask_sequence(ask, at),
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Everything is read off the compiled program, so it says what will happen and not what was meant.
 
+mod order;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,6 +19,7 @@ use super::{
     program::{Ask, Cell, Cond, Fact, Id, MessagePart, Node, NodeKind, Over, Plan, Policy, Program, Walk},
 };
 use crate::model::Effect;
+pub use order::{OrderUse, StepUse};
 
 /// What a policy means.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,6 +51,9 @@ pub struct Explanation {
     pub facts: Vec<FactUse>,
     /// The questions about earlier events that it asks.
     pub history: Vec<HistoryUse>,
+    /// The orders of earlier events that it asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderUse>,
     /// What one more event costs.
     pub cost: Cost,
 }
@@ -189,7 +194,8 @@ impl Program {
         }
         let facts = reads.facts(self);
         let history = reads.history(self);
-        let cost = cost(policy, &facts, &history);
+        let orders = reads.orders(self);
+        let cost = cost(policy, &facts, &history, &orders);
         Some(Explanation {
             policy: policy.id.to_string(),
             title: policy.title.to_string(),
@@ -203,6 +209,7 @@ impl Program {
             conditions: flat(policy.conditions.iter().map(clause)),
             facts,
             history,
+            orders,
             cost,
         })
     }
@@ -242,6 +249,7 @@ fn flat(clauses: impl Iterator<Item = Clause>) -> Vec<Clause> {
 struct Reads<'p> {
     facts: BTreeMap<Id, Vec<HowRead<'p>>>,
     asks: Vec<(&'p Ask, &'p Node)>,
+    orders: Vec<(&'p super::program::SequenceAsk, &'p Node)>,
 }
 
 enum HowRead<'p> {
@@ -265,6 +273,7 @@ impl<'p> Reads<'p> {
                 self.walk(walk);
             }
             NodeKind::History(ask) => self.asks.push((ask, node)),
+            NodeKind::Sequence(ask) => self.orders.push((ask, node)),
             _ => {}
         }
         node.for_each_child(&mut |child| self.node(child));
@@ -380,7 +389,7 @@ fn conjuncts(node: &Node) -> &[Node] {
     }
 }
 
-fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse]) -> Cost {
+fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse], orders: &[OrderUse]) -> Cost {
     if policy.effect == Effect::Judge {
         return Cost { class: "none", scans_history: false, because: Vec::new() };
     }
@@ -404,6 +413,11 @@ fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse]) -> Cost {
         let most = question.at_most.unwrap_or(LOOK_BACK);
         because.push(format!("`{}` looks at earlier events one by one, at most {most}", question.source));
     }
+    let ordered: Vec<&OrderUse> = orders.iter().filter(|order| order.at_most.is_some()).collect();
+    for order in &ordered {
+        let most = order.at_most.unwrap_or(LOOK_BACK);
+        because.push(format!("`{}` looks at incomplete matches one by one, at most {most} a step", order.source));
+    }
     let class = if because.is_empty() { "constant" } else { "bounded" };
-    Cost { class, scans_history: !scanned.is_empty(), because }
+    Cost { class, scans_history: !scanned.is_empty() || !ordered.is_empty(), because }
 }

@@ -18,7 +18,9 @@ use crate::{
 };
 
 impl<'p> Eval<'p, '_> {
-    /// The value of a history function.
+    /// The value of a history function. Not inlined: evaluation recurses, and its frame would be that of every
+    /// expression.
+    #[inline(never)]
     pub(super) fn ask(&mut self, ask: &'p Ask, at: Span) -> Val {
         // What the answer rests on is the chosen event alone, not what its conditions read.
         let record = self.record.take();
@@ -107,14 +109,7 @@ impl<'p> Eval<'p, '_> {
     }
 
     /// What an event, or an element of it, contributes. `it` is the event.
-    fn item(
-        &mut self,
-        op: HistoryOp,
-        element: Option<&'p Node>,
-        event: &Arc<Event>,
-        matches: Tri,
-        at: Span,
-    ) -> Item {
+    fn item(&mut self, op: HistoryOp, element: Option<&'p Node>, event: &Arc<Event>, matches: Tri, at: Span) -> Item {
         let val = element.map_or(Val::Absent, |node| self.eval(node));
         let payload = payload(op, val, Some(event), at);
         Item { seq: event.seq, turn: event.turn, time: event.time, certain: matches == Tri::True, payload }

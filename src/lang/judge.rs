@@ -235,6 +235,9 @@ fn take_in(
     for id in &targets.openings {
         open(&mut eval, *id, event);
     }
+    for id in &targets.sequences {
+        eval.advance(*id, event);
+    }
     let exhausted = eval.exhausted();
     judged.steps += eval.steps;
     state.incomplete = exhausted || state.bytes > limits.bytes;

@@ -2,7 +2,7 @@
 //!
 //! `parse` (text to syntax tree) -> `compile` (names, types, plans) -> `program` (the compiled form)
 //! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
-//! expressions, `history` asks `cell`s, which keep `tally`s; `fact` holds facts. `builtin` is the
+//! expressions, `history` asks `cell`s, which keep `tally`s; `sequence` holds order patterns, `fact` facts. `builtin` is the
 //! table of functions, `ops` the operators, `val` what they work on. `print` goes back from tree to
 //! text, `explain` from program to words. Reference: `grammar/README.md`.
 
@@ -22,6 +22,7 @@ pub mod ops;
 mod parse;
 mod print;
 pub mod program;
+mod sequence;
 mod state;
 mod tally;
 pub mod types;

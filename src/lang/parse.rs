@@ -566,16 +566,7 @@ impl Reader {
             Rule::expr => return self.expr(inner),
             Rule::name => ExprKind::Name(Arc::from(inner.as_str())),
             Rule::value => ExprKind::Literal(self.literal(inner)?),
-            Rule::seek => {
-                let mut p = self.parts(inner);
-                let op = match p.next(Rule::seek_of)?.as_str() {
-                    "once" => HistoryOp::Once,
-                    "first" => HistoryOp::First,
-                    "last" => HistoryOp::Last,
-                    _ => HistoryOp::Previous,
-                };
-                ExprKind::History(op, None, Box::new(self.events(&mut p)?))
-            }
+            Rule::seek => self.seek(inner)?,
             Rule::counting => {
                 let mut p = self.parts(inner);
                 match p.maybe(Rule::binder) {

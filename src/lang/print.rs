@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod laws;
+mod sequence;
 mod words;
 
 use std::{collections::BTreeSet, fmt::Write as _};
@@ -106,7 +107,8 @@ fn level(kind: &ExprKind) -> u8 {
         | ExprKind::Apply(..)
         | ExprKind::Comprehension { .. }
         | ExprKind::Fold(..)
-        | ExprKind::History(..) => PRIMARY,
+        | ExprKind::History(..)
+        | ExprKind::Sequence(_) => PRIMARY,
     }
 }
 
@@ -360,25 +362,7 @@ impl Printer {
             self.put(" where ");
             self.expr(filter, OR, self.plain || (windows == 0 && pattern.elements.is_none()));
         }
-        match &pattern.within_time {
-            None => {}
-            Some(Within::Duration(seconds, _)) => {
-                self.put(" within ");
-                self.duration(*seconds);
-            }
-            Some(Within::Named(name)) => {
-                self.put(" within ");
-                self.put(&name.text);
-            }
-        }
-        for (bound, one, many) in [(pattern.within_turns, "turn", "turns"), (pattern.within_events, "event", "events")]
-        {
-            if let Some(n) = bound {
-                self.put(" within ");
-                self.show(n);
-                self.spaced(if n == 1 { one } else { many });
-            }
-        }
+        self.within(pattern.within_time.as_ref(), pattern.within_turns, pattern.within_events);
         if let Some(since) = &pattern.since {
             self.put(" since ");
             if since.sources.len() == 1 && since.filter.is_none() && since.windows() == 0 {
@@ -398,6 +382,27 @@ impl Printer {
         if let Some(elements) = &pattern.elements {
             self.put(", ");
             self.binder(elements, true);
+        }
+    }
+
+    pub(super) fn within(&mut self, time: Option<&Within>, turns: Option<u32>, events: Option<u32>) {
+        match time {
+            None => {}
+            Some(Within::Duration(seconds, _)) => {
+                self.put(" within ");
+                self.duration(*seconds);
+            }
+            Some(Within::Named(name)) => {
+                self.put(" within ");
+                self.put(&name.text);
+            }
+        }
+        for (bound, one, many) in [(turns, "turn", "turns"), (events, "event", "events")] {
+            if let Some(n) = bound {
+                self.put(" within ");
+                self.show(n);
+                self.spaced(if n == 1 { one } else { many });
+            }
         }
     }
 
@@ -525,6 +530,7 @@ impl Printer {
                 self.pattern(pattern);
                 self.put(")");
             }
+            ExprKind::Sequence(sequence) => self.sequence(sequence),
         }
     }
 

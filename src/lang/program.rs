@@ -3,7 +3,11 @@
 //! Names are gone: variables are slots, facts and history functions are numbered stores whose state
 //! lives in a session's `State`. Equal history functions of different policies share one store.
 
+mod sequence;
+
 use std::{collections::HashMap, sync::Arc};
+
+pub use sequence::{Gap, Guard, Sequence, SequenceAsk, Step};
 
 use super::{
     ast::{BinaryOp, FoldOp, HistoryOp, Quantity, Type},
@@ -28,6 +32,8 @@ pub struct Program {
     pub forgets: Vec<Forget>,
     /// Stores of earlier events.
     pub cells: Vec<Cell>,
+    /// Order patterns.
+    pub sequences: Vec<Sequence>,
     /// Who is concerned by an event.
     pub dispatch: Dispatch,
     /// The keyword categories of the pack.
@@ -398,6 +404,8 @@ pub enum NodeKind {
     Fold(FoldOp, Option<Box<Node>>, Walk),
     /// A history function.
     History(Box<Ask>),
+    /// Events in order.
+    Sequence(Box<SequenceAsk>),
 }
 
 /// A reader's side of a cell.
@@ -601,6 +609,7 @@ impl Node {
                 ask.since_rest.iter().chain(&ask.element).for_each(&mut *f);
                 ask.walk.iter().for_each(|w| walk(w, f));
             }
+            NodeKind::Sequence(ask) => ask.nodes().for_each(f),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{
     cell::{LookBack, Running},
     fact::FactState,
     program::{Id, Plan, Program},
+    sequence::SequenceState,
 };
 
 /// Limits on what one session may cost.
@@ -50,6 +51,7 @@ impl Default for Limits {
 pub struct State {
     pub(super) facts: HashMap<Id, FactState>,
     pub(super) cells: HashMap<Id, CellState>,
+    pub(super) sequences: HashMap<Id, SequenceState>,
     /// A result whose call is unknown has come: it may have been meant for any fact that results feed.
     pub(super) unpaired: bool,
     /// A limit was reached while taking an event in: facts and history are incomplete from then on.
@@ -82,6 +84,15 @@ impl State {
             Plan::Running { .. } => CellState::Running(Running::new(cell.op, &cell.window)),
             Plan::LookBack { .. } => CellState::LookBack(LookBack::default()),
         });
+        let before = held.bytes();
+        change(held);
+        self.bytes = (self.bytes + held.bytes()).saturating_sub(before);
+    }
+
+    /// Changes an order pattern, which comes into being when first touched, and keeps the size in step.
+    pub(super) fn change_sequence(&mut self, program: &Program, id: Id, change: impl FnOnce(&mut SequenceState)) {
+        let Some(sequence) = program.sequences.get(id) else { return };
+        let held = self.sequences.entry(id).or_insert_with(|| SequenceState::new(sequence.steps.len()));
         let before = held.bytes();
         change(held);
         self.bytes = (self.bytes + held.bytes()).saturating_sub(before);

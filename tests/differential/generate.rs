@@ -3,6 +3,7 @@
 
 mod conditions;
 mod elements;
+mod sequence;
 mod values;
 
 use super::{random::Random, tree::Node};

@@ -72,6 +72,7 @@ impl<'p> Naive<'p> {
                 }
             }
             ExprKind::History(op, _, pattern) => seqs.extend(self.chosen_event(e, *op, pattern, place)),
+            ExprKind::Sequence(sequence) => seqs.extend(self.latest_choice(sequence, place)),
             ExprKind::Quantifier(quantity, binder, body) => {
                 seqs.extend(self.support(&binder.collection, place));
                 seqs.extend(self.deciding(*quantity, binder, body, place));

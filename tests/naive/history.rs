@@ -160,24 +160,29 @@ impl<'p> Naive<'p> {
             return Tri::False;
         }
         let filter = self.test_filter(pattern.filter.as_deref(), &about(event, place));
-        let within_time = match &pattern.within_time {
-            None => Tri::True,
-            Some(_) if event.seq == judged.seq => Tri::True,
-            Some(Within::Duration(bound, span)) => not_longer_ago(event, judged, *bound, *span),
-            Some(Within::Named(name)) => match self.program.consts.get(&name.text) {
-                Some(probity::lang::ast::Literal::Duration(bound)) => not_longer_ago(event, judged, *bound, name.span),
-                _ => panic!("{} is no duration", name.text),
-            },
-        };
+        let itself = event.seq == judged.seq;
+        let within_time = if itself { Tri::True } else { self.within(pattern.within_time.as_ref(), event, judged) };
         let turns = pattern.within_turns.is_none_or(|n| judged.turn - event.turn <= n);
         let events = pattern.within_events.is_none_or(|n| judged.seq - event.seq <= u64::from(n));
         let before = !pattern.before_turn || event.turn < judged.turn;
         source.and(filter).and(within_time).and(Tri::from_bool(turns && events && before))
     }
 
+    /// Whether two events are near enough in time.
+    pub fn within(&self, within: Option<&Within>, earlier: &Event, later: &Event) -> Tri {
+        match within {
+            None => Tri::True,
+            Some(Within::Duration(bound, span)) => not_longer_ago(earlier, later, *bound, *span),
+            Some(Within::Named(name)) => match self.program.consts.get(&name.text) {
+                Some(probity::lang::ast::Literal::Duration(bound)) => not_longer_ago(earlier, later, *bound, name.span),
+                _ => panic!("{} is no duration", name.text),
+            },
+        }
+    }
+
     /// Whether an event is of a source, as history has it: a result whose call is not known may or
     /// may not be one of a tool.
-    fn of_source(&self, source: &Source, event: &Event) -> Tri {
+    pub fn of_source(&self, source: &Source, event: &Event) -> Tri {
         if !of_kind(&source.kinds, event) {
             return Tri::False;
         }

@@ -16,6 +16,7 @@ mod history;
 mod names;
 mod program;
 mod run;
+mod sequence;
 
 pub use program::{Mentions, Program};
 pub use run::{EventVerdict, Report};

@@ -153,6 +153,7 @@ impl<'a> Compiler<'a> {
                 Typed::new(at, NodeKind::Fold(*op, element, walk), ty)
             }
             ExprKind::History(op, element, pattern) => self.history(*op, element.as_deref(), pattern, at, env),
+            ExprKind::Sequence(sequence) => self.sequence(sequence, at, env),
         }
     }
 

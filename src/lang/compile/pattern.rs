@@ -12,11 +12,11 @@ use crate::{
         types::Ty,
         val::{Datum, Val},
     },
-    model::EventKind,
+    model::{EventKind, Num},
 };
 
 /// Join keys of one index; further equalities are looked at.
-const MAX_KEYS: usize = 4;
+pub(super) const MAX_KEYS: usize = 4;
 
 /// What an expression depends on.
 #[derive(Debug, Default)]
@@ -57,6 +57,12 @@ impl Deps {
                 self.present = true;
                 node.for_each_child(&mut |child| self.add(child));
                 ask.walk.iter().for_each(|walk| self.bound_by(walk));
+                return;
+            }
+            NodeKind::Sequence(ask) => {
+                // What its steps call `it` is its own.
+                self.present = true;
+                ask.nodes().for_each(|node| self.slots.extend(Deps::of(node).slots));
                 return;
             }
             NodeKind::Slot(slot) => {
@@ -133,6 +139,9 @@ impl Split {
 }
 
 impl<'a> Compiler<'a> {
+    /// Compiles a history function. Not inlined: compiling recurses, and its frame would be that of every
+    /// expression.
+    #[inline(never)]
     pub(super) fn history(
         &mut self,
         op: HistoryOp,
@@ -141,20 +150,8 @@ impl<'a> Compiler<'a> {
         at: Span,
         env: &Env,
     ) -> Typed {
-        match env.reads {
-            Reads::All => {}
-            Reads::Facts => {
-                let problem = Diagnostic::error(Code::NotHere, at, "history cannot be asked for inside a pattern")
-                    .help("ask for it outside, in a `let` or in a condition of its own");
-                self.problems.push(problem);
-                return Typed::broken(at);
-            }
-            Reads::Nothing => {
-                let problem = Diagnostic::error(Code::NotHere, at, "a fact is filled from its own event alone")
-                    .help("ask for history in the policies that use the fact");
-                self.problems.push(problem);
-                return Typed::broken(at);
-            }
+        if !self.may_ask_history(at, env) {
+            return Typed::broken(at);
         }
         let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
         if op == HistoryOp::Previous
@@ -260,6 +257,22 @@ impl<'a> Compiler<'a> {
         Typed::new(at, NodeKind::History(Box::new(ask)), ty)
     }
 
+    /// Whether earlier events may be asked for; says so if not.
+    pub(super) fn may_ask_history(&mut self, at: Span, env: &Env) -> bool {
+        let (message, help) = match env.reads {
+            Reads::All => return true,
+            Reads::Facts => (
+                "history cannot be asked for inside a pattern",
+                "ask for it outside, in a `let` or in a condition of its own",
+            ),
+            Reads::Nothing => {
+                ("a fact is filled from its own event alone", "ask for history in the policies that use the fact")
+            }
+        };
+        self.problems.push(Diagnostic::error(Code::NotHere, at, message).help(help));
+        false
+    }
+
     /// The cell that keeps this, an equal one if there is one.
     fn cell(&mut self, cell: Cell) -> usize {
         let shape = format!(
@@ -317,8 +330,9 @@ impl<'a> Compiler<'a> {
         (Elements { walk, split: Split::of(nodes, &own), late }, inner)
     }
 
-    fn window(&mut self, pattern: &Pattern) -> Window {
-        let time = match &pattern.within_time {
+    /// The length of a window in time.
+    pub(super) fn within(&mut self, within: Option<&Within>) -> Option<Num> {
+        match within {
             None => None,
             Some(Within::Duration(seconds, _)) => Some(*seconds),
             Some(Within::Named(name)) => {
@@ -335,9 +349,12 @@ impl<'a> Compiler<'a> {
                     }
                 }
             }
-        };
+        }
+    }
+
+    fn window(&mut self, pattern: &Pattern) -> Window {
         Window {
-            time,
+            time: self.within(pattern.within_time.as_ref()),
             turns: pattern.within_turns,
             events: pattern.within_events,
             before_turn: pattern.before_turn,

@@ -29,6 +29,10 @@ impl fmt::Display for Explanation {
             writeln!(f, "\nwhat it asks about earlier events")?;
             self.history.iter().try_for_each(|question| history_lines(f, question))?;
         }
+        if !self.orders.is_empty() {
+            writeln!(f, "\norders of events that it asks for")?;
+            self.orders.iter().try_for_each(|order| super::order::lines(f, order))?;
+        }
         writeln!(f)?;
         let scans = if self.cost.scans_history { "looks back" } else { "no scan of history" };
         writeln!(f, "cost      {} per event, {scans}", self.cost.class)?;

@@ -40,6 +40,8 @@ fn keyword(rule: Rule) -> Option<&'static str> {
         Rule::k_where => "where",
         Rule::k_within => "within",
         Rule::k_since => "since",
+        Rule::k_then => "then",
+        Rule::k_without => "without",
         Rule::k_over => "over",
         Rule::k_for => "for",
         Rule::k_and => "and",
@@ -161,7 +163,7 @@ impl Expected<'_> {
                 Rule::polarity => words.extend(["if", "unless"]),
                 Rule::join_op => words.extend(["union", "concat"]),
                 Rule::product_op => words.push("mod"),
-                Rule::window => words.extend(["within", "since", "before", "including"]),
+                Rule::window => words.extend(["within", "since", "before", "including", "without"]),
                 // Of several words the first one is what was to be written here.
                 rule => words.extend(keyword(*rule).and_then(|word| word.split(' ').next())),
             }

@@ -163,6 +163,29 @@ fn events(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<
         .prop_map(|(pattern, elements)| Box::new(Pattern { elements, ..pattern }))
 }
 
+/// An order of two or three things, the last one perhaps the judged event.
+fn sequence(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<Value = Sequence> {
+    let filter = option::of(expr.prop_map(Box::new));
+    let within = prop_oneof![duration().prop_map(|d| Within::Duration(d, nowhere())), name().prop_map(Within::Named)];
+    let without = (vec(source(), 1..3), filter.clone()).prop_map(|(sources, filter)| Without { sources, filter });
+    let numbers = (option::weighted(0.3, 0u32..50), option::weighted(0.3, 0u32..50));
+    let gap = (option::weighted(0.3, within), numbers, option::weighted(0.3, without)).prop_map(
+        |(within_time, (within_turns, within_events), without)| Gap {
+            within_time,
+            within_turns,
+            within_events,
+            without,
+        },
+    );
+    let step = (vec(source(), 1..3), option::of(name()), filter, gap.clone())
+        .prop_map(|(sources, name, filter, gap)| Step { span: nowhere(), sources, name, filter, gap });
+    (vec(step, 1..4), option::of(gap)).prop_map(|(mut steps, this)| {
+        steps[0].gap = Gap::default();
+        let this = if steps.len() == 1 { Some(this.unwrap_or_default()) } else { this };
+        Sequence { steps, this }
+    })
+}
+
 fn binder(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<Value = Binder> {
     (option::of(name()), name(), expr.clone(), option::of(expr)).prop_map(|(key, value, collection, filter)| Binder {
         key,
@@ -216,6 +239,7 @@ fn expr() -> impl Strategy<Value = Expr> + Clone {
             binder(inner.clone()).prop_map(|b| ExprKind::Fold(FoldOp::Count, None, b)),
             (fold, one(), binder(inner.clone())).prop_map(|(op, e, b)| ExprKind::Fold(op, Some(e), b)),
             (seek, events(inner.clone())).prop_map(|(op, p)| ExprKind::History(op, None, p)),
+            sequence(inner.clone()).prop_map(|s| ExprKind::Sequence(Box::new(s))),
             (over, one(), events(inner.clone())).prop_map(|(op, e, p)| ExprKind::History(op, Some(e), p)),
         ]
         .prop_map(node)
@@ -342,6 +366,10 @@ fn one_spelling() {
         ("[x for x in a union b where x > 90m]", "[x for x in a union b where x > 90m]"),
         ("once(call \"pay\" since (user))", "once(call pay since user)"),
         ("count(call \"when\" within 1 turns)", "count(call \"when\" within 1 turn)"),
+        (
+            "once(call a as x then call b within 60s without (user) then this without(call c or call d))",
+            "once(call a as x then call b within 60s without user then this without (call c or call d))",
+        ),
         ("once(call in {\"a\", \"b c\",})", "once(call in { a, \"b c\" })"),
         ("60m + 0.5s + 1500ms + 24h + 7d", "1h + 0.5s + 1.5s + 24h + 7d"),
         ("t matches /a\\/b/i", "t matches /a\\/b/i"),
