@@ -7,7 +7,7 @@ mod sequence;
 
 use std::{collections::HashMap, sync::Arc};
 
-pub use sequence::{Gap, Guard, Sequence, SequenceAsk, Step};
+pub use sequence::{Asked, Gap, Guard, Sequence, SequenceAsk, Step};
 
 use super::{
     ast::{BinaryOp, FoldOp, HistoryOp, Quantity, Type},

@@ -98,11 +98,15 @@ impl Lost {
 }
 
 impl program::Gap {
+    /// Whether two events are near enough in turns and events.
+    fn reaches(&self, from: &Place, to: &Place) -> bool {
+        self.window.turns.is_none_or(|n| to.turn.saturating_sub(from.turn) <= n)
+            && self.window.events.is_none_or(|n| to.seq.saturating_sub(from.seq) <= u64::from(n))
+    }
+
     /// Whether two events are near enough; none if one of them has no time to say so.
     pub fn within(&self, from: &Place, to: &Place) -> Option<bool> {
-        let turns = self.window.turns.is_none_or(|n| to.turn.saturating_sub(from.turn) <= n);
-        let events = self.window.events.is_none_or(|n| to.seq.saturating_sub(from.seq) <= u64::from(n));
-        if !(turns && events) {
+        if !self.reaches(from, to) {
             return Some(false);
         }
         let Some(limit) = self.window.time else { return Some(true) };
@@ -205,8 +209,9 @@ impl SequenceState {
             return compared;
         }
         let mut gone = 0;
+        // Nothing passes out of a window in time for good: an event without a time is at an unknown distance.
         bucket.partials.retain(|held| {
-            let stays = !partial.dominates(held, timed) && next.within(&held.place, &partial.place) != Some(false);
+            let stays = !partial.dominates(held, timed) && next.reaches(&held.place, &partial.place);
             gone += if stays { 0 } else { held.weight() };
             stays
         });

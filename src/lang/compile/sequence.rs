@@ -11,7 +11,7 @@ use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
         ast::{self, BinaryOp, Expr, ExprKind, Name, Source},
-        program::{Gap, Guard, Node, NodeKind, Sequence, SequenceAsk, SourceSpec, Step, Window},
+        program::{Asked, Gap, Guard, Id, Node, NodeKind, Sequence, SequenceAsk, SourceSpec, Step, Window},
         types::Ty,
     },
     model::EventKind,
@@ -80,6 +80,7 @@ impl<'a> Compiler<'a> {
         let mut slots = Slots::new();
         let mut ask = SequenceAsk {
             sequence: 0,
+            twin: None,
             present: Vec::new(),
             key: Vec::new(),
             late: Vec::new(),
@@ -104,6 +105,7 @@ impl<'a> Compiler<'a> {
                 same: Vec::new(),
                 same_events: Vec::new(),
             };
+            let ends_before = ask.key.len();
             for node in nodes {
                 let uses = used(&slots, &node);
                 match (uses.now, uses.it || !uses.steps.is_empty()) {
@@ -111,13 +113,25 @@ impl<'a> Compiler<'a> {
                     (false, _) => match join(&slots, &node) {
                         Some((event, earlier)) if compiled.key.len() < MAX_KEYS => {
                             compiled.key.push(event);
-                            compiled.asked.push(earlier);
+                            compiled.asked.push(Asked::Value(earlier));
                         }
                         _ => compiled.rest.push(node),
                     },
                     (true, false) => ask.present.push(node),
                     (true, true) => match end_join(&slots, &node) {
                         Some((events, present)) if ask.key.len() < MAX_KEYS => {
+                            // Both must equal the same of the judged event, so they must equal each other.
+                            let same = ask.key.iter().position(|held| format!("{held:?}") == format!("{present:?}"));
+                            let own = used(&slots, &events);
+                            if let Some(end) = same
+                                && end < ends_before
+                                && own.it
+                                && own.steps.is_empty()
+                                && compiled.key.len() < MAX_KEYS
+                            {
+                                compiled.key.push(events.clone());
+                                compiled.asked.push(Asked::End(end));
+                            }
                             compiled.ends.push(events);
                             ask.key.push(present);
                         }
@@ -133,19 +147,27 @@ impl<'a> Compiler<'a> {
         }
         let default = ast::Gap::default();
         let this = self.gap(sequence.this.as_ref().unwrap_or(&default), steps.len(), true, &slots, &inner, &mut ask);
-        let mut compiled = Sequence { steps, this, span: at };
-        let needs: Vec<Needs> = (0..compiled.steps.len()).map(|i| needs(&compiled, &ask, &slots, i)).collect();
-        for (step, needs) in compiled.steps.iter_mut().zip(needs) {
+        let compiled = Sequence { steps, this, span: at };
+        if let Some((twin, joined)) = twin(&compiled, &ask.key) {
+            ask.twin = Some((self.keep_sequence(twin, &ask, &slots), joined));
+        }
+        ask.sequence = self.keep_sequence(compiled, &ask, &slots);
+        Typed::new(at, NodeKind::Sequence(Box::new(ask)), Ty::Bool)
+    }
+
+    /// Keeps an order pattern, an equal one if there is one.
+    fn keep_sequence(&mut self, mut sequence: Sequence, ask: &SequenceAsk, slots: &Slots) -> Id {
+        let needs: Vec<Needs> = (0..sequence.steps.len()).map(|i| needs(&sequence, ask, slots, i)).collect();
+        for (step, needs) in sequence.steps.iter_mut().zip(needs) {
             step.keeps = needs.keeps.into_iter().collect();
             step.same = needs.same;
             step.same_events = needs.same_events.into_iter().collect();
         }
-        let shape = format!("{:?}{:?}", compiled.steps, compiled.this);
-        ask.sequence = *self.sequence_shapes.entry(shape).or_insert_with(|| {
-            self.sequences.push(compiled);
+        let shape = format!("{:?}{:?}", sequence.steps, sequence.this);
+        *self.sequence_shapes.entry(shape).or_insert_with(|| {
+            self.sequences.push(sequence);
             self.sequences.len() - 1
-        });
-        Typed::new(at, NodeKind::Sequence(Box::new(ask)), Ty::Bool)
+        })
     }
 
     /// Binds the name of a step for the steps after it.
@@ -236,6 +258,31 @@ impl<'a> Compiler<'a> {
     }
 }
 
+/// The same pattern without the joins with the judged event that steps are joined on among themselves, and
+/// which of the keys those are; none if there are none.
+fn twin(sequence: &Sequence, key: &[Node]) -> Option<(Sequence, Vec<bool>)> {
+    let texts: Vec<String> = key.iter().map(|node| format!("{node:?}")).collect();
+    let by_end = |asked: &Asked| matches!(asked, Asked::End(_));
+    let grouped = sequence.steps.iter().flat_map(|step| &step.asked).filter_map(|asked| match asked {
+        Asked::End(i) => texts.get(*i),
+        Asked::Value(_) => None,
+    });
+    let grouped: BTreeSet<&String> = grouped.collect();
+    if grouped.is_empty() {
+        return None;
+    }
+    let joined: Vec<bool> = texts.iter().map(|text| grouped.contains(text)).collect();
+    let mut twin = sequence.clone();
+    let mut of_end = joined.iter();
+    for step in &mut twin.steps {
+        let mut asked = step.asked.iter().map(by_end);
+        step.key.retain(|_| asked.next() != Some(true));
+        step.asked.retain(|asked| !by_end(asked));
+        step.ends.retain(|_| of_end.next() != Some(&true));
+    }
+    Some((twin, joined))
+}
+
 /// What is needed of the events so far once a step is reached.
 #[derive(Default)]
 struct Needs {
@@ -272,7 +319,11 @@ fn needs(sequence: &Sequence, ask: &SequenceAsk, slots: &Slots, i: usize) -> Nee
     for (m, step) in sequence.steps.iter().enumerate().skip(i + 1) {
         // The next step's key is what a partial match is filed under.
         if m > i + 1 {
-            step.asked.iter().for_each(|node| needs.value(slots, node, i));
+            for asked in &step.asked {
+                if let Asked::Value(node) = asked {
+                    needs.value(slots, node, i);
+                }
+            }
         }
         step.ends.iter().for_each(|node| needs.value(slots, node, i));
         step.rest.iter().for_each(|node| needs.events(used(slots, node).steps, i));

@@ -8,7 +8,7 @@ use crate::{
     lang::{
         history::source_match,
         key::{Key, Part},
-        program::{Gap, Guard, Id, Node, Sequence, SequenceAsk},
+        program::{Asked, Gap, Guard, Id, Node, Sequence, SequenceAsk},
         sequence::{Lost, Partial},
         tally::Place,
         val::{Datum, Tri, Val, Why, WhyKind},
@@ -120,7 +120,14 @@ impl<'p> Eval<'p, '_> {
             }
         }
         let key = match sequence.steps.get(i + 1) {
-            Some(next) => self.parts(&next.asked),
+            Some(next) => next
+                .asked
+                .iter()
+                .map(|asked| match asked {
+                    Asked::Value(node) => Part::of(&self.eval(node)),
+                    Asked::End(i) => ends.get(*i).cloned().unwrap_or(Part::Unknown),
+                })
+                .collect(),
             None => ends.clone(),
         };
         let partial = Partial { seqs, events, ends, same, certain, place: Place::of(event) };
@@ -196,18 +203,28 @@ impl<'p> Eval<'p, '_> {
 
     /// Whether there is a complete match, and the events of the latest one.
     fn complete(&mut self, ask: &'p SequenceAsk, at: Span) -> (Tri, Vec<Seq>) {
-        let Some(sequence) = self.program.sequences.get(ask.sequence) else { return (Tri::False, Vec::new()) };
         if self.state.incomplete {
             return (Tri::Unknown(Why::new(WhyKind::Budget, at)), Vec::new());
         }
-        let present = self.all(&ask.present);
+        let mut present = self.all(&ask.present);
+        let mut key = self.parts(&ask.key);
+        let mut id = ask.sequence;
+        if let Some((twin, joined)) = &ask.twin
+            && key.iter().zip(joined).any(|(part, joined)| *joined && !part.is_exact())
+        {
+            // Steps were joined on what each must equal. Where that is unknown, each may be equal to it.
+            id = *twin;
+            let mut joined = joined.iter();
+            key.retain(|_| joined.next() != Some(&true));
+            present = present.and(Tri::Unknown(Why::new(WhyKind::Candidate, at)));
+        }
+        let Some(sequence) = self.program.sequences.get(id) else { return (Tri::False, Vec::new()) };
         let Some(last) = sequence.steps.len().checked_sub(1) else { return (Tri::False, Vec::new()) };
         if present == Tri::False {
             return (present, Vec::new());
         }
-        let key = self.parts(&ask.key);
         let place = Place::of(self.this);
-        let Some(held) = self.state.sequences.get(&ask.sequence) else { return (Tri::False, Vec::new()) };
+        let Some(held) = self.state.sequences.get(&id) else { return (Tri::False, Vec::new()) };
         let found = held.after(last, &key, &place);
         let outer = self.it.take();
         let mut result = (Tri::False, Vec::new());
@@ -216,7 +233,7 @@ impl<'p> Eval<'p, '_> {
             let mut holds = present.and(certainty(&partial, at)).and(equal(same, at));
             holds = holds.and(within(&sequence.this, &partial.place, &place, at));
             if holds != Tri::False {
-                holds = holds.and(self.late(ask, sequence, &partial));
+                holds = holds.and(self.late(id, ask, sequence, &partial));
             }
             result.0 = result.0.or(holds);
             if holds == Tri::True {
@@ -232,7 +249,7 @@ impl<'p> Eval<'p, '_> {
     }
 
     /// What of a complete match only the judged event can decide.
-    fn late(&mut self, ask: &'p SequenceAsk, sequence: &'p Sequence, partial: &Partial) -> Tri {
+    fn late(&mut self, id: Id, ask: &'p SequenceAsk, sequence: &'p Sequence, partial: &Partial) -> Tri {
         self.bind_steps(sequence, partial);
         let mut holds = Tri::True;
         for (step, condition) in &ask.late {
@@ -249,12 +266,12 @@ impl<'p> Eval<'p, '_> {
             else {
                 continue;
             };
-            holds = holds.and(self.without(ask.sequence, guard, *gap, &[], rest, *after, *before));
+            holds = holds.and(self.without(id, guard, *gap, &[], rest, *after, *before));
         }
         if let Some(guard) = &sequence.this.without {
             let gap = sequence.steps.len();
             let (after, before) = (partial.place.seq, self.this.seq);
-            let free = self.without(ask.sequence, guard, gap, &ask.this_key, &ask.this_rest, after, before);
+            let free = self.without(id, guard, gap, &ask.this_key, &ask.this_rest, after, before);
             holds = holds.and(free);
         }
         holds

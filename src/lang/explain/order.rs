@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Join, LOOK_BACK, Reads, words};
-use crate::lang::program::{Gap, Node, Program, SequenceAsk, Step};
+use crate::lang::program::{Asked, Gap, Node, Program, SequenceAsk, Step};
 
 /// An order of earlier events that a policy asks for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,10 @@ impl Program {
     }
 
     fn step_use(&self, step: &Step) -> StepUse {
-        let joins = step.asked.iter().zip(&step.key);
+        let joins = step.asked.iter().zip(&step.key).filter_map(|(asked, key)| match asked {
+            Asked::Value(node) => Some((node, key)),
+            Asked::End(_) => None,
+        });
         StepUse {
             about: step.sources.iter().map(words::events).collect(),
             tested_on_arrival: step.local.iter().map(|c| self.written(c)).collect(),

@@ -4,7 +4,7 @@ use super::{Id, Node, SourceSpec, Window};
 use crate::diag::Span;
 
 /// Events in order: each step after the one before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sequence {
     /// The steps.
     pub steps: Vec<Step>,
@@ -15,7 +15,7 @@ pub struct Sequence {
 }
 
 /// One step of an order pattern.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// What lies between the step before it and this one.
     pub gap: Gap,
@@ -28,7 +28,7 @@ pub struct Step {
     /// Join keys of the event; scope `It`.
     pub key: Vec<Node>,
     /// What earlier steps' events must have there.
-    pub asked: Vec<Node>,
+    pub asked: Vec<Asked>,
     /// Conditions that compare with earlier steps in another way.
     pub rest: Vec<Node>,
     /// What the judged event is joined on, of this event and those before it.
@@ -41,8 +41,18 @@ pub struct Step {
     pub same_events: Vec<usize>,
 }
 
+/// What a step is joined on, of the events before it.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// A value of theirs.
+    Value(Node),
+    /// What the judged event must equal, by its place among all such values: the judged event must equal what
+    /// this event has there as well.
+    End(usize),
+}
+
 /// What lies between two steps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Gap {
     /// How far apart they may be: in time, turns or events.
     pub window: Window,
@@ -51,7 +61,7 @@ pub struct Gap {
 }
 
 /// Events that may not come between two steps.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guard {
     /// Which events.
     pub sources: Vec<SourceSpec>,
@@ -79,7 +89,17 @@ impl Sequence {
     /// kept and looked at.
     pub fn looks_back(&self) -> bool {
         let guards = (0..=self.steps.len()).filter_map(|i| self.gap(i)?.without.as_ref());
-        self.steps.iter().any(|step| !step.rest.is_empty() || !step.same.is_empty() || !step.same_events.is_empty())
+        // Values for the judged event that the next step is not joined on.
+        let mut ends = 0;
+        let unjoined = self.steps.iter().zip(self.steps.iter().skip(1)).any(|(step, next)| {
+            ends += step.ends.len();
+            (0..ends).any(|end| !next.asked.iter().any(|asked| matches!(asked, Asked::End(i) if *i == end)))
+        });
+        unjoined
+            || self
+                .steps
+                .iter()
+                .any(|step| !step.rest.is_empty() || !step.same.is_empty() || !step.same_events.is_empty())
             || guards.into_iter().any(|guard| guard.one_by_one)
     }
 }
@@ -89,6 +109,9 @@ impl Sequence {
 pub struct SequenceAsk {
     /// Which one.
     pub sequence: Id,
+    /// The same without those joins with the judged event that steps are joined on among themselves, and which
+    /// of the keys those are: for a judged event whose value there cannot be compared exactly.
+    pub twin: Option<(Id, Vec<bool>)>,
     /// Conditions on the present alone.
     pub present: Vec<Node>,
     /// The present side of the join keys.
