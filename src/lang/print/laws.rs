@@ -165,18 +165,18 @@ fn events(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<
 
 /// An order of two or three things, the last one perhaps the judged event.
 fn sequence(expr: impl Strategy<Value = Expr> + Clone + 'static) -> impl Strategy<Value = Sequence> {
-    let filter = option::of(expr.prop_map(Box::new));
+    let filter = option::of(expr.prop_map(Box::new)).boxed();
     let within = prop_oneof![duration().prop_map(|d| Within::Duration(d, nowhere())), name().prop_map(Within::Named)];
     let without = (vec(source(), 1..3), filter.clone()).prop_map(|(sources, filter)| Without { sources, filter });
     let numbers = (option::weighted(0.3, 0u32..50), option::weighted(0.3, 0u32..50));
-    let gap = (option::weighted(0.3, within), numbers, option::weighted(0.3, without)).prop_map(
-        |(within_time, (within_turns, within_events), without)| Gap {
+    let gap = (option::weighted(0.3, within), numbers, option::weighted(0.3, without))
+        .prop_map(|(within_time, (within_turns, within_events), without)| Gap {
             within_time,
             within_turns,
             within_events,
             without,
-        },
-    );
+        })
+        .boxed();
     let step = (vec(source(), 1..3), option::of(name()), filter, gap.clone())
         .prop_map(|(sources, name, filter, gap)| Step { span: nowhere(), sources, name, filter, gap });
     (vec(step, 1..4), option::of(gap)).prop_map(|(mut steps, this)| {
