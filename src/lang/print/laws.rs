@@ -368,7 +368,7 @@ fn one_spelling() {
         ("count(call \"when\" within 1 turns)", "count(call \"when\" within 1 turn)"),
         (
             "once(call a as x then call b within 60s without (user) then this without(call c or call d))",
-            "once(call a as x then call b within 60s without user then this without (call c or call d))",
+            "once(call a as x then call b within 1m without user then this without (call c or call d))",
         ),
         ("once(call in {\"a\", \"b c\",})", "once(call in { a, \"b c\" })"),
         ("60m + 0.5s + 1500ms + 24h + 7d", "1h + 0.5s + 1.5s + 24h + 7d"),
