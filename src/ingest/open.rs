@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::model::{Args, Event, EventBody, Seq, Turn, Value};
+use crate::model::{Args, Event, EventBody, Seq, Turn};
 
 /// How many calls may wait for a result, and how many bytes they may hold, roughly. Beyond either the oldest are
 /// forgotten: a result that comes for one of them later answers no call, which is malformed and makes absence in
@@ -106,6 +106,7 @@ impl OpenCalls {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::model::Value;
 
     fn call(seq: Seq, turn: Turn, id: &str, filler: usize) -> Arc<Event> {
         let args = Value::object([(Arc::from("x"), Value::string(&"y".repeat(filler)))]);

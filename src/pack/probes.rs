@@ -19,7 +19,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Span, quote, suggest},
-    drift::{InjectAs, JsonType, Library, LibraryError, Probe, ProbeError, ProbePart, ProbeType, Schema, TypeNumbers},
+    drift::{
+        Field, InjectAs, JsonType, Library, LibraryError, Probe, ProbeError, ProbePart, ProbeType, Schema, TypeNumbers,
+    },
 };
 
 use super::{
@@ -162,6 +164,14 @@ fn probe(node: &Node, shared: Option<&(Option<Schema>, Span)>, diags: &mut Diagn
 fn schema(node: &Node, diags: &mut Diagnostics) -> Option<Schema> {
     let types = JsonType::ALL.map(|t| (t, t.word()));
     let fields = entries(node, "`schema`", diags)?;
+    let compared = Field::ALL.map(Field::word);
+    for entry in fields.iter().filter(|entry| !compared.contains(&entry.key.as_str())) {
+        // Fields of a pack's own are asked for and not compared; one that is nearly a compared one is a slip.
+        if let Some(near) = suggest(&entry.key, compared) {
+            let message = format!("{} is no field that answers are compared by", quote(&entry.key));
+            diags.push(Diagnostic::warning(Code::KeyUnknown, entry.key_span, message).did_you_mean(Some(near)));
+        }
+    }
     let read: Vec<Option<(&str, &str)>> = fields
         .iter()
         .map(|entry| {
