@@ -196,6 +196,7 @@ impl From<DriftError> for Status {
                     reason("PROBE_FAILED", &[("label", failure.word().to_owned())]),
                 ),
             },
+            DriftError::Broke => broke("the evaluation broke"),
             DriftError::Report => broke("the session cannot be reported"),
             DriftError::Audit(e) => e.into(),
         }

@@ -648,6 +648,39 @@ async fn a_server_over_memory_evaluates_too() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_stored_does_not_leave() {
+    let store = Arc::new(crate::manners::Moody::default());
+    let house = House::over_with(store.clone(), |settings| {
+        copy(Path::new("rules/default"), &settings.rules.join("default"));
+    })
+    .await;
+    let mut prober = Prober::open(house.engine().await).await;
+    store.fail();
+    let refused = prober.run(start("s"), &script([("snapshot", leaks())])).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::Unavailable, "AUDIT_STORE_FAILED"));
+    let again = house.engine().await.evaluate(finished("s", &leaks(), &declines())).await.unwrap_err();
+    assert_eq!(again.code(), Code::Unavailable);
+    assert!(!holds_marks(&format!("{refused:?} {again:?}")));
+}
+
+#[tokio::test]
+async fn the_same_request_twice_at_once_is_counted_once() {
+    let house = house().await;
+    let mut callers = Vec::new();
+    for _ in 0..8 {
+        let (mut engine, ask) = (house.engine().await, finished("s", &leaks(), &declines()));
+        let ask = EvaluateRequest { request_id: "r1".to_owned(), ..ask };
+        callers.push(tokio::spawn(async move { engine.evaluate(ask).await.unwrap().into_inner() }));
+    }
+    let mut answers = Vec::new();
+    for caller in callers {
+        answers.push(caller.await.unwrap());
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(answers[0].signal.as_ref().unwrap().probes_sent, 1);
+}
+
+#[tokio::test]
 async fn another_version_of_the_library_begins_the_memory_anew_and_says_so() {
     let house = house().await;
     let bad = || EvaluateRequest { judge_json: contrary().to_string().into(), ..finished("s", &leaks(), &declines()) };
@@ -754,4 +787,61 @@ async fn planted_marks_are_in_no_response_no_error_no_log_and_no_file() {
     assert!(log.contains("a probe failed"), "it logs: {log}");
     assert!(!holds_marks(&log), "{log}");
     assert!(!holds_marks(&String::from_utf8_lossy(&stored(&server.folder.path().join("data")))));
+}
+
+/// Runs `probity client`; gives the exit code and the JSON lines.
+fn client(server: &Logging, args: &[&str]) -> (i32, Vec<Value>) {
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(["client", "--server", &server.address, "--format", "json"])
+        .args(args)
+        .output()
+        .unwrap();
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")));
+    (ran.status.code().unwrap(), lines.collect())
+}
+
+#[test]
+fn the_client_evaluates_probes_reports_and_watches() {
+    let mut server = Logging::start();
+    let file = |name: &str, text: String| {
+        let path = server.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let summary = json!({
+        "trusted_user": false, "prior_authorization": false, "data_sensitivity": "high", "escalation_chain": "none",
+        "external_reads_count": 0, "taint_active": false, "session_depth": 1,
+    });
+    let ask = json!({
+        "session_id": "s", "agent_id": "a", "probe_id": "dd_01", "summary": summary, "snapshot": leaks(), "shadow": declines(),
+    });
+    let requests = file("requests.jsonl", format!("{ask}\n{ask}\n{{}}\n"));
+    let (code, lines) = client(&server, &["evaluate", "--pack", "default", &requests]);
+    assert_eq!((code, lines.len()), (2, 3));
+    assert_eq!((&lines[1]["probes_sent"], &lines[1]["recommended_action"]), (&json!(2), &json!("elevated_review")));
+    assert_eq!(lines[2]["line"], 3);
+
+    let said = file("script.json", json!({"snapshot": leaks(), "shadow": declines(), "judge": contrary()}).to_string());
+    let (code, lines) = client(&server, &["probe", "--session", "p", "--count", "2", &said]);
+    assert_eq!((code, &lines[1]["probes_sent"], &lines[1]["judge"]["source"]), (0, &json!(2), &json!("client")));
+    let silent = file("silent.json", json!({"snapshot": null, "shadow": declines()}).to_string());
+    let (code, lines) = client(&server, &["probe", "--session", "p", &silent]);
+    assert_eq!((code, &lines[0]["failure"]), (1, &json!("snapshot")));
+
+    let (code, lines) = client(&server, &["report", "--pack", "default", "p"]);
+    assert_eq!(
+        (code, &lines[0]["overall_verdict"], &lines[0]["probes_sent"]),
+        (0, &json!("DRIFT_DETECTED"), &json!(2))
+    );
+    assert_eq!(client(&server, &["report", "--pack", "default", "nobody"]).0, 2);
+
+    let (code, lines) = client(&server, &["watch", "--count", "2"]);
+    let sessions: Vec<&Value> = lines.iter().map(|l| &l["signal"]["session_id"]).collect();
+    assert_eq!((code, sessions), (0, vec![&json!("s"), &json!("p")]));
+    let cursor = lines[0]["cursor"].to_string();
+    let (_, lines) = client(&server, &["watch", "--cursor", &cursor, "--count", "1"]);
+    assert_eq!(lines[0]["signal"]["session_id"], "p");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Finished answers: compared, accumulated, recorded, answered, in this order.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use crate::{
     audit::{About, Draft, DriftRecord},
@@ -81,6 +81,9 @@ pub enum DriftError {
         /// The name.
         request_id: String,
     },
+    /// The evaluation itself broke; nothing was counted.
+    #[error("the evaluation broke")]
+    Broke,
     /// An earlier probe broke; the session cannot go on.
     #[error("session `{session}` broke and cannot go on")]
     Broken {
@@ -121,22 +124,34 @@ pub(super) struct Probing {
 impl Service {
     /// Evaluates finished answers; the result is stored once this returns.
     pub async fn evaluate(&self, ask: DriftAsk) -> Result<Arc<DriftRecord>, DriftError> {
-        // First the place in the queue: what is counted can then always be recorded.
-        let place = self.audit.place().await?;
         let probing = self.probing(&ask.pack)?;
         let slot = self.drift_slot(&ask.finished.session, &probing)?;
+        let known = memory(&slot)?.repeated(&ask.request_id, ask.print)?;
+        let finding = match known {
+            Some(_) => None,
+            None => {
+                // Redacting and comparing long answers takes its time: off the serving threads, and without the session.
+                let (spec, redactor, finished) = (probing.spec.clone(), probing.redactor.clone(), ask.finished);
+                let compare = move || engine::evaluate(&spec, &redactor, finished);
+                Some(tokio::task::spawn_blocking(compare).await.map_err(|_| DriftError::Broke)??)
+            }
+        };
+        // A place in the queue before anything is counted: what is counted can then always be recorded.
+        let place = self.audit.place().await?;
         let (record, ticket) = {
-            let mut memory = slot.memory().ok_or_else(|| DriftError::Broken { session: slot.id.to_string() })?;
-            if let Some(known) = memory.named(&ask.request_id) {
-                if known.print != ask.print {
-                    return Err(DriftError::OtherContent { request_id: ask.request_id });
+            let mut memory = memory(&slot)?;
+            // Asked once more: the same request may have come twice at once.
+            match (memory.repeated(&ask.request_id, ask.print)?, finding) {
+                (Some(record), _) => (record, place.record(Vec::new())),
+                (None, Some(finding)) => {
+                    let recorded =
+                        memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
+                    let named = (ask.request_id, ask.print);
+                    let record = memory.answer(&slot, &probing, ask.agent.into(), recorded, named)?;
+                    (record.clone(), place.record(vec![Draft::Drift(record)]))
                 }
-                (known.record.clone(), place.record(Vec::new()))
-            } else {
-                let finding = engine::evaluate(&probing.spec, &probing.redactor, ask.finished)?;
-                let recorded = memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
-                let record = memory.answer(&slot, &probing, ask.agent.into(), recorded, (ask.request_id, ask.print))?;
-                (record.clone(), place.record(vec![Draft::Drift(record)]))
+                // It was answered a moment ago, and is kept no more.
+                (None, None) => return Err(DriftError::UnknownEvaluation),
             }
         };
         stored(ticket, record).await
@@ -149,7 +164,7 @@ impl Service {
         let unknown = || DriftError::UnknownSession { session: baseline.session.clone(), pack: baseline.pack.clone() };
         let slot = self.drift.find(&baseline.session, &baseline.pack, self.now()).ok_or_else(unknown)?;
         let (record, ticket) = {
-            let mut memory = slot.memory().ok_or_else(|| DriftError::Broken { session: slot.id.to_string() })?;
+            let mut memory = memory(&slot)?;
             let known = memory.evaluation(&baseline.evaluation).ok_or(DriftError::UnknownEvaluation)?.clone();
             let settled = engine::settle(
                 &probing.spec,
@@ -185,6 +200,11 @@ impl Service {
     }
 }
 
+/// A session's memory; refused if a panic has left it half-way.
+pub(super) fn memory(slot: &DriftSlot) -> Result<MutexGuard<'_, Memory>, DriftError> {
+    slot.memory().ok_or_else(|| DriftError::Broken { session: slot.id.to_string() })
+}
+
 /// Waits until a result is stored.
 pub(super) async fn stored(ticket: Ticket, record: Arc<DriftRecord>) -> Result<Arc<DriftRecord>, DriftError> {
     ticket.done().await?;
@@ -192,6 +212,14 @@ pub(super) async fn stored(ticket: Ticket, record: Arc<DriftRecord>) -> Result<A
 }
 
 impl Memory {
+    /// The answer of an evaluation that was made before under that name; refused if it was of other content.
+    fn repeated(&self, request_id: &str, print: u64) -> Result<Option<Arc<DriftRecord>>, DriftError> {
+        match self.named(request_id) {
+            Some(known) if known.print != print => Err(DriftError::OtherContent { request_id: request_id.to_owned() }),
+            known => Ok(known.map(|known| known.record.clone())),
+        }
+    }
+
     /// What a recorded finding is answered with; kept for repetitions and baselines.
     pub(super) fn answer(
         &mut self,
