@@ -96,7 +96,8 @@ fn steps_do_not_grow_with_policies_about_other_tools() {
     assert_eq!(steps_at(&airline_and(0), 3, round), steps_at(&airline_and(20_000), 3, round));
 }
 
-/// Questions that are kept in ways of their own: orders of events, and elements of lists in them.
+/// Questions that are kept in ways of their own: orders of events, elements of lists in them, values
+/// and texts that they gave.
 const KEPT: &str = r#"
 policy ORDER "an order that is joined" {
   severity 1
@@ -118,6 +119,11 @@ policy PAIRS "an order whose matches are looked at one by one" {
   on call purge
   deny if once(call create as made then call grant where it.args.n < made.args.n)
 }
+policy NAMED "a value that a message gave" {
+  severity 1
+  on call purge
+  deny if derived_from(args.to[0], call grant) and carries(args.to[0], call approve, it.args.name)
+}
 policy LISTS "elements of lists" {
   severity 1
   on call purge
@@ -129,7 +135,7 @@ policy LISTS "elements of lists" {
 fn named_round(i: usize) -> Vec<Value> {
     let call = |tool: &str| {
         format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{tool}{i}","type":"function","function":{{"name":"{tool}","arguments":{{"name":"u{i}","n":{i},"to":["u{i}","v"],"ns":[{i},1]}}}}}}]}}"#
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{tool}{i}","type":"function","function":{{"name":"{tool}","arguments":{{"name":"user{i}","n":{i},"to":["user{i}","v"],"ns":[{i},1]}}}}}}]}}"#
         )
     };
     ["create", "approve", "create", "grant", "purge"]

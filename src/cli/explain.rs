@@ -113,9 +113,10 @@ fn overview(pack: &Pack, format: Format, out: &mut Output) -> Result<(), Failure
         n => format!("{n} of them look back at earlier events, within a bound"),
     };
     out.line(format_args!("\n{} {}: {verdict}", pack.name(), pack.version()))?;
-    let Limits { steps, turn_steps, bytes } = pack.limits();
+    let Limits { steps, turn_steps, bytes, tokens } = pack.limits();
     out.line(format_args!(
-        "limits of a session: {steps} steps for an event, {turn_steps} for a turn, {bytes} bytes of state; \
+        "limits of a session: {steps} steps for an event, {turn_steps} for a turn, {bytes} bytes of state, \
+         {tokens} tokens of texts; \
          beyond them policies are undecided"
     ))
 }

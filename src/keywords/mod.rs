@@ -15,6 +15,8 @@ mod mapped;
 mod normalise;
 mod pattern;
 mod spec;
+mod token;
 
 pub use categories::{Categories, CategoryId, CategorySet, Match, MatchedBy};
 pub use spec::{CategoryError, CategoryPart, CategorySpec, MatchMode, Problem, RepeatedTerm, Step, Steps};
+pub use token::tokens;

@@ -271,6 +271,24 @@ pub enum Within {
     Named(Name),
 }
 
+/// Whether a value comes from earlier events, or a text carries a value of theirs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// The value, or the text.
+    pub value: Expr,
+    /// Which earlier events.
+    pub pattern: Pattern,
+    /// For `carries`: where the values stand in them.
+    pub path: Option<Expr>,
+}
+
+impl Derived {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        if self.path.is_some() { "carries" } else { "derived_from" }
+    }
+}
+
 /// Events in order: each step after the one before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
@@ -463,6 +481,11 @@ impl ExprKind {
                     step.gap.for_each_child(f);
                 }
                 sequence.this.iter().for_each(|gap| gap.for_each_child(f));
+            }
+            ExprKind::Derived(derived) => {
+                f(&derived.value);
+                derived.pattern.for_each_child(f);
+                derived.path.iter().for_each(f);
             }
         }
     }
@@ -733,4 +756,6 @@ pub enum ExprKind {
     History(HistoryOp, Option<Box<Expr>>, Box<Pattern>),
     /// `once(PATTERN then PATTERN)`
     Sequence(Box<Sequence>),
+    /// `derived_from(value, PATTERN)`, `carries(text, PATTERN, path)`
+    Derived(Box<Derived>),
 }

@@ -1,6 +1,7 @@
 //! From syntax trees to a program: names are resolved, types checked, definitions expanded, history
 //! functions planned. Whatever is wrong becomes a diagnostic; a mistake gives one, not a chain.
 
+mod derivation;
 mod expr;
 mod items;
 mod pattern;
@@ -15,7 +16,9 @@ use std::{
 use super::{
     ast::{Constant, DefItem, Item, Literal, Module, Name, Source, Tools},
     dispatch::Dispatch,
-    program::{Cell, Fact, Forget, Id, Node, NodeKind, Policy, Program, Sequence, SourceSpec, Table, ToolSpec},
+    program::{
+        Cell, Fact, Forget, Id, Node, NodeKind, Policy, Program, Sequence, SourceSpec, Table, TextIndex, ToolSpec,
+    },
     types::Ty,
     val::{Val, WhyKind},
 };
@@ -53,17 +56,18 @@ pub fn compile(modules: &[Module], around: &Surroundings) -> (Option<Program>, D
     if unread.is_empty() && !compiler.problems.has_errors() {
         compiler.warn_unused();
     }
-    let Compiler { problems, policies, facts, forgets, cells, sequences, .. } = compiler;
+    let Compiler { problems, policies, facts, forgets, cells, sequences, indexes, .. } = compiler;
     if !unread.is_empty() || problems.has_errors() {
         return (None, problems);
     }
-    let dispatch = Dispatch::new(&policies, &facts, &forgets, &cells, &sequences);
+    let dispatch = Dispatch::new(&policies, &facts, &forgets, &cells, &sequences, &indexes);
     let program = Program {
         policies,
         facts,
         forgets,
         cells,
         sequences,
+        indexes,
         dispatch,
         categories: around.categories.clone(),
         clock: around.clock,
@@ -111,6 +115,9 @@ struct Compiler<'a> {
     sequences: Vec<Sequence>,
     /// Order patterns by what they keep.
     sequence_shapes: HashMap<String, Id>,
+    indexes: Vec<TextIndex>,
+    /// Indexes of tokens by what they keep.
+    index_shapes: HashMap<String, Id>,
     /// Definitions that are being expanded, and where the outermost of them is used.
     expanding: Vec<Arc<str>>,
     expanded_at: Option<Span>,
@@ -214,6 +221,8 @@ impl<'a> Compiler<'a> {
             shapes: HashMap::new(),
             sequences: Vec::new(),
             sequence_shapes: HashMap::new(),
+            indexes: Vec::new(),
+            index_shapes: HashMap::new(),
             expanding: Vec::new(),
             expanded_at: None,
             nodes: 0,

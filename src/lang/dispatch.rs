@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::program::{Cell, Fact, Forget, Id, Plan, Policy, Sequence, SourceSpec, ToolSpec, glob};
+use super::program::{Cell, Fact, Forget, Id, Plan, Policy, Sequence, SourceSpec, TextIndex, ToolSpec, glob};
 use crate::model::{Event, EventKind};
 
 /// What an event concerns.
@@ -20,6 +20,8 @@ pub struct Targets {
     pub openings: Vec<Id>,
     /// Order patterns that it may go on with.
     pub sequences: Vec<Id>,
+    /// Indexes of tokens that may keep it.
+    pub indexes: Vec<Id>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,7 @@ enum Target {
     Cell(Id),
     Opening(Id),
     Sequence(Id),
+    Index(Id),
 }
 
 impl Targets {
@@ -41,6 +44,7 @@ impl Targets {
             Target::Cell(id) => (&mut self.cells, id),
             Target::Opening(id) => (&mut self.openings, id),
             Target::Sequence(id) => (&mut self.sequences, id),
+            Target::Index(id) => (&mut self.indexes, id),
         };
         // Several sources of one rule may name the same tool; rules come in rising order.
         if list.last() != Some(&id) {
@@ -70,6 +74,7 @@ impl Dispatch {
         forgets: &[Forget],
         cells: &[Cell],
         sequences: &[Sequence],
+        indexes: &[TextIndex],
     ) -> Dispatch {
         let mut all: Vec<(&SourceSpec, Target)> = Vec::new();
         for (id, policy) in policies.iter().enumerate() {
@@ -94,6 +99,9 @@ impl Dispatch {
             let sources = sequence.steps.iter().flat_map(|step| &step.sources);
             let sources = sources.chain(guards.flat_map(|guard| &guard.sources));
             all.extend(sources.map(|s| (s, Target::Sequence(id))));
+        }
+        for (id, index) in indexes.iter().enumerate() {
+            all.extend(index.sources.iter().map(|s| (s, Target::Index(id))));
         }
         let mut dispatch = Dispatch::default();
         // Every named tool has a list of its own that also holds the patterns it matches and the rules
@@ -135,7 +143,12 @@ impl Dispatch {
                 }
                 if *kind == EventKind::Result {
                     let any = source.tools == ToolSpec::Any;
-                    if any || matches!(target, Target::Cell(_) | Target::Opening(_) | Target::Sequence(_)) {
+                    if any
+                        || matches!(
+                            target,
+                            Target::Cell(_) | Target::Opening(_) | Target::Sequence(_) | Target::Index(_)
+                        )
+                    {
                         dispatch.unpaired.add(*target);
                     }
                 }
@@ -174,6 +187,7 @@ impl Dispatch {
             &mut targets.cells,
             &mut targets.openings,
             &mut targets.sequences,
+            &mut targets.indexes,
         ] {
             list.sort_unstable();
             list.dedup();

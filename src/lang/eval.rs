@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+mod derivation;
 mod sequence;
 mod walk;
 
@@ -223,6 +224,7 @@ impl<'p, 's> Eval<'p, 's> {
             NodeKind::Fold(op, element, walk) => self.fold(*op, element.as_deref(), walk, at),
             NodeKind::History(ask) => self.ask(ask, at),
             NodeKind::Sequence(ask) => self.ask_sequence(ask, at),
+            NodeKind::Derived(ask) => self.derived(ask, at),
         }
     }
 

@@ -152,7 +152,7 @@ pub struct HistoryUse {
     pub window: Vec<String>,
     /// What is kept, in words.
     pub keeps: String,
-    /// `running` or `look_back`.
+    /// `running`, `look_back` or `tokens`.
     pub plan: &'static str,
     /// The most earlier events that are looked at for one answer; none for a running answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,6 +250,7 @@ struct Reads<'p> {
     facts: BTreeMap<Id, Vec<HowRead<'p>>>,
     asks: Vec<(&'p Ask, &'p Node)>,
     orders: Vec<(&'p super::program::SequenceAsk, &'p Node)>,
+    derived: Vec<(&'p super::program::DerivedAsk, &'p Node)>,
 }
 
 enum HowRead<'p> {
@@ -274,6 +275,7 @@ impl<'p> Reads<'p> {
             }
             NodeKind::History(ask) => self.asks.push((ask, node)),
             NodeKind::Sequence(ask) => self.orders.push((ask, node)),
+            NodeKind::Derived(ask) => self.derived.push((ask, node)),
             _ => {}
         }
         node.for_each_child(&mut |child| self.node(child));
@@ -306,6 +308,7 @@ impl<'p> Reads<'p> {
                 uses.push(used);
             }
         }
+        uses.extend(self.derived.iter().filter_map(|(ask, node)| program.derived_use(ask, node)));
         uses
     }
 }
@@ -341,6 +344,26 @@ impl Program {
             forgotten_by: forgotten.collect(),
             reads,
         }
+    }
+
+    fn derived_use(&self, ask: &super::program::DerivedAsk, node: &Node) -> Option<HistoryUse> {
+        let index = self.indexes.get(ask.index)?;
+        let kept = match &index.path {
+            Some(path) => format!("the tokens of `{}`", self.written(path)),
+            None => "the tokens of their texts".to_owned(),
+        };
+        Some(HistoryUse {
+            source: self.written(node),
+            about: index.sources.iter().map(words::events).collect(),
+            each_of: None,
+            tested_on_arrival: index.local.iter().map(|c| self.written(c)).collect(),
+            joined_on: Vec::new(),
+            tested_one_by_one: Vec::new(),
+            window: Vec::new(),
+            keeps: format!("{kept}, and those of user and system messages"),
+            plan: "tokens",
+            at_most: Some(LOOK_BACK),
+        })
     }
 
     fn history_use(&self, ask: &Ask, cell: &Cell, node: &Node) -> HistoryUse {
@@ -409,9 +432,11 @@ fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse], orders: &[Or
         }
     }
     let scanned: Vec<&HistoryUse> = history.iter().filter(|h| h.at_most.is_some()).collect();
+    let scans = scanned.iter().any(|h| h.plan != "tokens");
     for question in &scanned {
         let most = question.at_most.unwrap_or(LOOK_BACK);
-        because.push(format!("`{}` looks at earlier events one by one, at most {most}", question.source));
+        let what = if question.plan == "tokens" { "places of a token" } else { "earlier events" };
+        because.push(format!("`{}` looks at {what} one by one, at most {most}", question.source));
     }
     let ordered: Vec<&OrderUse> = orders.iter().filter(|order| order.at_most.is_some()).collect();
     for order in &ordered {
@@ -419,5 +444,5 @@ fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse], orders: &[Or
         because.push(format!("`{}` looks at incomplete matches one by one, at most {most} a step", order.source));
     }
     let class = if because.is_empty() { "constant" } else { "bounded" };
-    Cost { class, scans_history: !scanned.is_empty() || !ordered.is_empty(), because }
+    Cost { class, scans_history: scans || !ordered.is_empty(), because }
 }

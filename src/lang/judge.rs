@@ -238,6 +238,9 @@ fn take_in(
     for id in &targets.sequences {
         eval.advance(*id, event);
     }
+    for id in &targets.indexes {
+        eval.index(*id, event, limits.tokens);
+    }
     let exhausted = eval.exhausted();
     judged.steps += eval.steps;
     state.incomplete = exhausted || state.bytes > limits.bytes;

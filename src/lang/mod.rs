@@ -2,7 +2,8 @@
 //!
 //! `parse` (text to syntax tree) -> `compile` (names, types, plans) -> `program` (the compiled form)
 //! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
-//! expressions, `history` asks `cell`s, which keep `tally`s; `sequence` holds order patterns, `fact` facts. `builtin` is the
+//! expressions, `history` asks `cell`s, which keep `tally`s; `sequence` holds order patterns, `derivation` tokens of texts,
+//! `fact` facts. `builtin` is the
 //! table of functions, `ops` the operators, `val` what they work on. `print` goes back from tree to
 //! text, `explain` from program to words. Reference: `grammar/README.md`.
 
@@ -10,6 +11,7 @@ pub mod ast;
 pub mod builtin;
 mod cell;
 mod compile;
+mod derivation;
 mod dispatch;
 mod eval;
 pub mod explain;

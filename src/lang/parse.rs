@@ -567,6 +567,7 @@ impl Reader {
             Rule::name => ExprKind::Name(Arc::from(inner.as_str())),
             Rule::value => ExprKind::Literal(self.literal(inner)?),
             Rule::seek => self.seek(inner)?,
+            Rule::derived => self.derived(inner)?,
             Rule::counting => {
                 let mut p = self.parts(inner);
                 match p.maybe(Rule::binder) {

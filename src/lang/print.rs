@@ -108,7 +108,8 @@ fn level(kind: &ExprKind) -> u8 {
         | ExprKind::Comprehension { .. }
         | ExprKind::Fold(..)
         | ExprKind::History(..)
-        | ExprKind::Sequence(_) => PRIMARY,
+        | ExprKind::Sequence(_)
+        | ExprKind::Derived(_) => PRIMARY,
     }
 }
 
@@ -531,6 +532,18 @@ impl Printer {
                 self.put(")");
             }
             ExprKind::Sequence(sequence) => self.sequence(sequence),
+            ExprKind::Derived(derived) => {
+                self.put(derived.word());
+                self.put("(");
+                self.expr(&derived.value, OR, true);
+                self.put(", ");
+                self.pattern(&derived.pattern);
+                if let Some(path) = &derived.path {
+                    self.put(", ");
+                    self.expr(path, OR, true);
+                }
+                self.put(")");
+            }
         }
     }
 
@@ -587,7 +600,7 @@ impl Printer {
 
 impl Pattern {
     /// How many windows it has.
-    fn windows(&self) -> usize {
+    pub(super) fn windows(&self) -> usize {
         usize::from(self.within_time.is_some())
             + usize::from(self.within_turns.is_some())
             + usize::from(self.within_events.is_some())

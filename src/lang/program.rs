@@ -3,10 +3,12 @@
 //! Names are gone: variables are slots, facts and history functions are numbered stores whose state
 //! lives in a session's `State`. Equal history functions of different policies share one store.
 
+mod derivation;
 mod sequence;
 
 use std::{collections::HashMap, sync::Arc};
 
+pub use derivation::{DerivedAsk, TextIndex};
 pub use sequence::{Asked, Gap, Guard, Sequence, SequenceAsk, Step};
 
 use super::{
@@ -34,6 +36,8 @@ pub struct Program {
     pub cells: Vec<Cell>,
     /// Order patterns.
     pub sequences: Vec<Sequence>,
+    /// Indexes of tokens.
+    pub indexes: Vec<TextIndex>,
     /// Who is concerned by an event.
     pub dispatch: Dispatch,
     /// The keyword categories of the pack.
@@ -406,6 +410,8 @@ pub enum NodeKind {
     History(Box<Ask>),
     /// Events in order.
     Sequence(Box<SequenceAsk>),
+    /// A question about derivation.
+    Derived(Box<DerivedAsk>),
 }
 
 /// A reader's side of a cell.
@@ -610,6 +616,7 @@ impl Node {
                 ask.walk.iter().for_each(|w| walk(w, f));
             }
             NodeKind::Sequence(ask) => ask.nodes().for_each(f),
+            NodeKind::Derived(ask) => f(&ask.value),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::{
     cell::{LookBack, Running},
+    derivation::IndexState,
     fact::FactState,
     program::{Id, Plan, Program},
     sequence::SequenceState,
@@ -21,6 +22,9 @@ pub struct Limits {
     /// Rough size of the session's facts and history. Beyond it nothing more is taken in, and whatever
     /// reads facts or history is undecided.
     pub bytes: usize,
+    /// Tokens of earlier texts that are kept to tell what is derived from them. Beyond it no more are kept, and
+    /// what is not found among them is undecided.
+    pub tokens: usize,
 }
 
 impl Limits {
@@ -30,6 +34,7 @@ impl Limits {
             steps: self.steps.min(other.steps),
             turn_steps: self.turn_steps.min(other.turn_steps),
             bytes: self.bytes.min(other.bytes),
+            tokens: self.tokens.min(other.tokens),
         }
     }
 
@@ -41,7 +46,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { steps: 1_000_000, turn_steps: 16_000_000, bytes: 64 << 20 }
+        Limits { steps: 1_000_000, turn_steps: 16_000_000, bytes: 64 << 20, tokens: 400_000 }
     }
 }
 
@@ -52,6 +57,9 @@ pub struct State {
     pub(super) facts: HashMap<Id, FactState>,
     pub(super) cells: HashMap<Id, CellState>,
     pub(super) sequences: HashMap<Id, SequenceState>,
+    pub(super) indexes: HashMap<Id, IndexState>,
+    /// Tokens that the indexes hold.
+    pub(super) tokens: usize,
     /// A result whose call is unknown has come: it may have been meant for any fact that results feed.
     pub(super) unpaired: bool,
     /// A limit was reached while taking an event in: facts and history are incomplete from then on.
@@ -93,6 +101,14 @@ impl State {
     pub(super) fn change_sequence(&mut self, program: &Program, id: Id, change: impl FnOnce(&mut SequenceState)) {
         let Some(sequence) = program.sequences.get(id) else { return };
         let held = self.sequences.entry(id).or_insert_with(|| SequenceState::new(sequence.steps.len()));
+        let before = held.bytes();
+        change(held);
+        self.bytes = (self.bytes + held.bytes()).saturating_sub(before);
+    }
+
+    /// Changes an index of tokens and keeps the size in step.
+    pub(super) fn change_index(&mut self, id: Id, change: impl FnOnce(&mut IndexState)) {
+        let held = self.indexes.entry(id).or_default();
         let before = held.bytes();
         change(held);
         self.bytes = (self.bytes + held.bytes()).saturating_sub(before);

@@ -2,6 +2,7 @@
 //! that what they ask for is often there.
 
 mod conditions;
+mod derivation;
 mod elements;
 mod sequence;
 mod values;

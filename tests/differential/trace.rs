@@ -29,7 +29,7 @@ pub fn trace(random: &mut Random) -> Vec<String> {
 }
 
 fn text(random: &mut Random) -> &'static str {
-    ["\"yes\"", "\"no\"", "\"x\"", "\"y 1\"", "\"\"", "null", "\"x 1 yes\""][random.index(7)]
+    ["\"yes\"", "\"no\"", "\"x\"", "\"y 1\"", "\"\"", "null", "\"x 1 yes\"", "\"Acct-1\""][random.index(8)]
 }
 
 fn assistant(random: &mut Random, open: &mut Vec<&'static str>, time: &str) -> String {
@@ -59,7 +59,7 @@ fn result(random: &mut Random, open: &mut Vec<&'static str>, time: &str) -> Stri
     };
     let content = match random.below(8) {
         0 => "\"Error: no\"".to_owned(),
-        1 => "\"done x 1\"".to_owned(),
+        1 => ["\"done x 1\"", "\"say acct 1\""][random.index(2)].to_owned(),
         2 => "\"[1]\"".to_owned(),
         _ => serde_json::to_string(&object(random)).unwrap(),
     };
@@ -109,8 +109,24 @@ fn flat(random: &mut Random) -> String {
 }
 
 fn scalar(random: &mut Random) -> &'static str {
-    const SCALARS: [&str; 14] = [
-        "\"x\"", "\"x\"", "\"x\"", "\"x\"", "\"y\"", "\"y\"", "\"y\"", "\"z\"", "1", "1", "1.0", "null", "\"\"", "true",
+    const SCALARS: [&str; 17] = [
+        "\"x\"",
+        "\"x\"",
+        "\"x\"",
+        "\"x\"",
+        "\"y\"",
+        "\"y\"",
+        "\"y\"",
+        "\"z\"",
+        "1",
+        "1",
+        "1.0",
+        "null",
+        "\"\"",
+        "true",
+        "\"acct 1\"",
+        "\"to acct: 1\"",
+        "\"\\u0061cct.1\"",
     ];
     SCALARS[random.index(SCALARS.len())]
 }

@@ -117,6 +117,7 @@ impl<'p> Naive<'p> {
             ExprKind::Fold(op, element, binder) => self.fold(*op, element.as_deref(), binder, span, place),
             ExprKind::History(op, element, pattern) => self.history(*op, element.as_deref(), pattern, span, place),
             ExprKind::Sequence(sequence) => self.sequence(sequence, place).into_val(),
+            ExprKind::Derived(derived) => self.derived(derived, place).0.into_val(),
         }
     }
 

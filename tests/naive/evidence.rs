@@ -72,6 +72,10 @@ impl<'p> Naive<'p> {
                 }
             }
             ExprKind::History(op, _, pattern) => seqs.extend(self.chosen_event(e, *op, pattern, place)),
+            ExprKind::Derived(derived) => {
+                seqs.extend(self.support(&derived.value, place));
+                seqs.extend(self.derived(derived, place).1);
+            }
             ExprKind::Sequence(sequence) => seqs.extend(self.latest_choice(sequence, place)),
             ExprKind::Quantifier(quantity, binder, body) => {
                 seqs.extend(self.support(&binder.collection, place));

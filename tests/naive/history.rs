@@ -153,7 +153,7 @@ impl<'p> Naive<'p> {
     }
 
     /// Whether an event matches: by kind and tool, by condition, by each window but `since`.
-    fn matches(&self, pattern: &'p Pattern, event: &Arc<Event>, place: &Place<'p>) -> Tri {
+    pub fn matches(&self, pattern: &'p Pattern, event: &Arc<Event>, place: &Place<'p>) -> Tri {
         let judged = &self.events[place.at];
         let source = pattern.sources.iter().map(|s| self.of_source(s, event)).fold(Tri::False, Tri::or);
         if source == Tri::False {

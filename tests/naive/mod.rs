@@ -9,6 +9,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses the part that it needs")]
 
+mod derivation;
 mod eval;
 mod evidence;
 mod facts;

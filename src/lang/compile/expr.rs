@@ -154,6 +154,7 @@ impl<'a> Compiler<'a> {
             }
             ExprKind::History(op, element, pattern) => self.history(*op, element.as_deref(), pattern, at, env),
             ExprKind::Sequence(sequence) => self.sequence(sequence, at, env),
+            ExprKind::Derived(derived) => self.derived(derived, at, env),
         }
     }
 

@@ -65,6 +65,7 @@ impl Deps {
                 ask.nodes().for_each(|node| self.slots.extend(Deps::of(node).slots));
                 return;
             }
+            NodeKind::Derived(_) => self.present = true,
             NodeKind::Slot(slot) => {
                 self.slots.insert(*slot);
             }

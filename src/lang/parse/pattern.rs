@@ -4,7 +4,7 @@
 use super::{Pair, Parts, Read, Reader, Rule};
 use crate::{
     diag::{Code, Diagnostic, Span},
-    lang::ast::{ExprKind, Gap, HistoryOp, Name, Pattern, Sequence, Step, Within, Without},
+    lang::ast::{Derived, ExprKind, Gap, HistoryOp, Name, Pattern, Sequence, Step, Within, Without},
 };
 
 /// What may stand in a pattern, or in a step of an order.
@@ -104,6 +104,23 @@ impl Reader {
             sequence.this = Some(clauses.step(false)?.gap);
         }
         Ok(ExprKind::Sequence(Box::new(sequence)))
+    }
+
+    /// `derived_from(value, PATTERN)`, `carries(text, PATTERN, path)`
+    #[inline(never)]
+    pub(super) fn derived(&self, pair: Pair<'_, Rule>) -> Read<ExprKind> {
+        let mut p = self.parts(pair);
+        let word = p.next(Rule::derived_of)?;
+        let value = self.expr(p.next(Rule::expr)?)?;
+        let pattern = self.pattern(p.next(Rule::pattern)?)?;
+        let path = p.maybe(Rule::expr).map(|e| self.expr(e)).transpose()?;
+        if (word.as_str() == "carries") != path.is_some() {
+            let message = format!("`{}` does not take that many arguments", word.as_str());
+            let problem = Diagnostic::error(Code::ArgumentCount, self.span(&word), message)
+                .help("it is `derived_from(value, PATTERN)` and `carries(text, PATTERN, it.path)`");
+            return Err(Box::new(problem));
+        }
+        Ok(ExprKind::Derived(Box::new(Derived { value, pattern, path })))
     }
 
     /// A pattern, and what it walks over in the events that match.

@@ -239,6 +239,9 @@ fn expr() -> impl Strategy<Value = Expr> + Clone {
             binder(inner.clone()).prop_map(|b| ExprKind::Fold(FoldOp::Count, None, b)),
             (fold, one(), binder(inner.clone())).prop_map(|(op, e, b)| ExprKind::Fold(op, Some(e), b)),
             (seek, events(inner.clone())).prop_map(|(op, p)| ExprKind::History(op, None, p)),
+            (one(), pattern(inner.clone(), 1), option::of(inner.clone())).prop_map(|(value, pattern, path)| {
+                ExprKind::Derived(Box::new(Derived { value: *value, pattern, path }))
+            }),
             sequence(inner.clone()).prop_map(|s| ExprKind::Sequence(Box::new(s))),
             (over, one(), events(inner.clone())).prop_map(|(op, e, p)| ExprKind::History(op, Some(e), p)),
         ]

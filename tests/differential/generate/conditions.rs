@@ -8,7 +8,7 @@ impl Generator<'_> {
 
     pub(super) fn boolean(&mut self, scope: &Scope) -> Node<Sort> {
         let scope = &deeper(scope);
-        match self.random.below(42) {
+        match self.random.below(44) {
             0..3 if scope.depth > 0 => {
                 let op = ["and", "or"][self.random.index(2)];
                 let parts = vec![self.boolean(scope), self.boolean(scope)];
@@ -91,6 +91,7 @@ impl Generator<'_> {
                 let (pattern, _) = self.pattern(scope, false);
                 node(Sort::Bool, "(last(@).time >= now - while_ago)", vec![pattern])
             }
+            42..44 if scope.history => self.derivation(scope),
             39..42 if scope.history => self.sequence(scope),
             33 if scope.history => {
                 let key = self.key(scope);
@@ -131,8 +132,9 @@ impl Generator<'_> {
     /// A condition on earlier events or what they left behind.
     pub(super) fn earlier(&mut self, scope: &Scope) -> Node<Sort> {
         let (pattern, kind) = self.pattern(scope, false);
-        match self.random.below(14) {
-            10..13 => self.sequence(scope),
+        match self.random.below(16) {
+            10..14 => self.sequence(scope),
+            14 | 15 => self.derivation(scope),
             0..4 => {
                 let (events, _) = self.events(scope);
                 node(Sort::Bool, ["once(@)", "(not once(@))"][self.random.index(2)], vec![events])
