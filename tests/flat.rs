@@ -156,3 +156,39 @@ fn steps_of_orders_and_lists_do_not_grow_with_the_trace() {
     assert!(early.iter().sum::<u64>() > 500, "{early:?} is too little to be true");
     assert_eq!(early, steps_at(&pack, 2_500, named_round));
 }
+
+/// A pack of one file.
+fn pack(text: &str) -> Arc<Pack> {
+    let files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::from([
+        ("pack.yaml".into(), b"name: flat\nversion: 1.0.0\nformat: 1\n".to_vec()),
+        ("policies/flat.policy".into(), text.as_bytes().to_vec()),
+    ]);
+    let loaded = load_pack_files(Path::new("flat"), &files);
+    let shown = loaded.diagnostics.render(&loaded.sources, Style::Plain);
+    loaded.result.unwrap_or_else(|| panic!("{shown}"))
+}
+
+/// Steps of the last of so many payments, a second apart.
+fn steps_of_payment(pack: &Arc<Pack>, earlier: usize) -> u64 {
+    let mut session = Session::new(pack.clone());
+    for i in 0..=earlier {
+        let text = format!(
+            r#"{{"role":"assistant","time":{i},"tool_calls":[{{"id":"c","function":{{"name":"pay","arguments":{{"amount":{i},"to":"p{i}"}}}}}}]}}"#
+        );
+        session.message(&json::parse(text.as_bytes()).unwrap()).unwrap();
+    }
+    session.steps()
+}
+
+#[test]
+fn days_join_by_an_index_and_hits_and_reports_are_counted_as_they_come() {
+    for text in [
+        r#"policy P "p" { severity 1 on call pay deny if once(call pay where day(it.time) == day(time)) }"#,
+        r#"policy P "p" { severity 1 on call pay deny once per args.to if args.amount >= 0 }"#,
+        r#"policy P "p" { severity 1 on call pay deny if args.amount >= 0 }
+           policy Q "q" { severity 1 on call pay flag if count(hit where it.policy == "P") > 3 }"#,
+    ] {
+        let pack = pack(text);
+        assert_eq!(steps_of_payment(&pack, 8), steps_of_payment(&pack, 3_000), "{text}");
+    }
+}

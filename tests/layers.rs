@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// Foreign crates that only some rooms may know: a format or a runtime has one door.
-const DOORS: [(&str, &[&str]); 8] = [
+const DOORS: [(&str, &[&str]); 9] = [
     ("pest", &["lang"]),
     ("serde_yaml", &["pack"]),
     ("saphyr_parser", &["pack"]),
@@ -30,6 +30,7 @@ const DOORS: [(&str, &[&str]); 8] = [
     ("prost", &["grpc", "cli"]),
     ("tokio", &["service", "grpc", "cli"]),
     ("arc_swap", &["service"]),
+    ("url", &["lang"]),
 ];
 
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {

@@ -11,7 +11,7 @@ use std::{
 use probity::{
     diag::Style,
     engine::{load_pack_files, run_tests},
-    lang::builtin,
+    lang::builtin::{self, DependsOn},
 };
 
 /// The fenced blocks of a text, with what stands after the fence.
@@ -44,10 +44,11 @@ fn every_example_of_the_reference_gives_what_it_shows() {
     let text = fs::read_to_string("grammar/README.md").unwrap();
     let blocks = blocks(&text);
     let (mut compiled, mut run) = (0, 0);
-    let mut keywords = String::new();
+    let (mut keywords, mut tools) = (String::new(), None);
     for (at, (word, body)) in blocks.iter().enumerate() {
         match word.as_str() {
             "keywords" => keywords = body.clone(),
+            "tools" => tools = Some(body.clone()),
             "policy" => {
                 let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
                 let manifest = "name: example\nversion: 1.0.0\nformat: 1\ndescription: x\nerrors: {prefix: Error}\n";
@@ -55,6 +56,7 @@ fn every_example_of_the_reference_gives_what_it_shows() {
                 if body.contains("mentions") {
                     files.insert("keywords.yaml".into(), keywords.clone().into_bytes());
                 }
+                files.extend(tools.take().map(|tools| ("tools.yaml".into(), tools.into_bytes())));
                 files.insert("policies/example.policy".into(), body.clone().into_bytes());
                 if let Some((_, test)) = blocks.get(at + 1).filter(|(word, _)| word == "test") {
                     files.insert("tests/example.yaml".into(), as_test(test).into_bytes());
@@ -62,6 +64,8 @@ fn every_example_of_the_reference_gives_what_it_shows() {
                 let loaded = load_pack_files(Path::new("example"), &files);
                 let shown = loaded.diagnostics.render(&loaded.sources, Style::Plain);
                 let pack = loaded.result.unwrap_or_else(|| panic!("{shown}\n{body}"));
+                // Nobody copies an example that the checker complains of.
+                assert!(shown.is_empty(), "{shown}\n{body}");
                 compiled += 1;
                 for result in run_tests(&pack).results {
                     assert!(result.faults.is_empty(), "{:?}\n{body}", result.faults);
@@ -75,11 +79,28 @@ fn every_example_of_the_reference_gives_what_it_shows() {
     assert!(compiled >= 10 && run >= 10, "{compiled} examples compiled, {run} run");
 }
 
+/// The table of functions is the one that the program has. `UPDATE_FIXTURES=1` writes it.
 #[test]
-fn every_function_is_in_the_reference() {
+fn the_table_of_functions_is_that_of_the_program() {
     let text = fs::read_to_string("grammar/README.md").unwrap();
+    let start = text.find("## Functions\n").unwrap();
+    let table = start + text[start..].find("| function |").unwrap();
+    let end = table + text[table..].find("\n\n").unwrap() + 1;
+    let expected = builtin::reference();
+    if std::env::var_os("UPDATE_FIXTURES").is_some() {
+        fs::write("grammar/README.md", format!("{}{expected}{}", &text[..table], &text[end..])).unwrap();
+    } else {
+        assert_eq!(text[table..end], expected, "UPDATE_FIXTURES=1 brings the table up to date");
+    }
+}
+
+/// A function is one sentence to whoever looks it up, and something that can be tried.
+#[test]
+fn every_function_says_what_it_does_and_shows_it() {
     for function in builtin::all() {
-        assert!(text.contains(&format!("`{}(", function.name)), "{} is not documented", function.name);
+        assert!(function.doc.ends_with('.') && !function.doc.contains('|'), "{}", function.name);
+        let shown = function.depends_on == DependsOn::Facts || !function.examples.is_empty();
+        assert!(shown, "{} has no example", function.name);
     }
 }
 

@@ -201,6 +201,7 @@ fn visits(walked: &Walked<'_>, out: &mut Output) -> Result<(), Failure> {
     for visit in &walked.judged {
         let fate = match visit.outcome {
             Fate::Fires => "FIRES".to_owned(),
+            Fate::Repeats => "holds, and was reported".to_owned(),
             Fate::Passes => "passes".to_owned(),
             Fate::Undecided => format!("UNDECIDED: {}", visit.reason.as_deref().unwrap_or_default()),
         };

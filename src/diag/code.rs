@@ -97,11 +97,19 @@ codes! {
     FactValueType = "P0317", "a fact that does not say of which type its value is";
     TooLarge = "P0318", "a policy that is too large once its definitions are expanded";
     CannotIndex = "P0319", "a question about history that cannot be kept up to date";
+    UnknownPolicy = "P0320", "a policy that the pack does not have, or that has no hits to read";
+    UnknownDetector = "P0321", "a detector that there is not";
+    ToolUnknown = "P0322", "a tool that tools.yaml does not have";
+    PathUnknown = "P0323", "a path that no tool of tools.yaml has here";
     // Valid, but hardly meant.
     Unused = "P0401", "a declaration that nothing uses";
     ToolIsSet = "P0402", "a tool name that is also the name of a set";
     NeverHolds = "P0403", "a condition that can never hold";
     AlwaysHolds = "P0404", "a condition that always holds";
+    UndecidedOverNothing = "P0405", "a negation that nothing decides as long as there is no earlier event";
+    JoinedKey = "P0406", "a key that is made by joining texts";
+    PrefixOfAddress = "P0407", "a comparison of a URL, host or path by its letters";
+    SamePolicy = "P0408", "a policy with the trigger and the conditions of another one";
 }
 
 impl fmt::Display for Code {

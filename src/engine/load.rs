@@ -169,6 +169,8 @@ fn surroundings(sources: &Arc<Sources>, spec: &PackSpec, categories: &Arc<Catego
         categories: categories.clone(),
         category_spans: spec.keywords.specs.iter().filter(|c| needs_user(&c.value.name)).map(named).collect(),
         clock: spec.clock,
+        tools: spec.tools.clone(),
+        redaction: spec.redaction.clone(),
     }
 }
 
@@ -287,6 +289,9 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
         for probe in probes {
             part(&mut hasher, probe.as_bytes());
         }
+    }
+    if let Some(tools) = &spec.tools {
+        part(&mut hasher, format!("{tools:?}").as_bytes());
     }
     part(&mut hasher, lang::meaning(modules).as_bytes());
     Digest::new(*hasher.finalize().as_bytes())

@@ -11,7 +11,7 @@ use std::{
 use super::Pack;
 use crate::{
     ingest::{Ingest, Proposal, Refused, Taken},
-    lang::{self, Judged, Limits, State},
+    lang::{self, Judged, Limits, State, TurnHits},
     model::{CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Malformed, Signal, Step, Turn, Undecided, Value},
 };
 
@@ -21,6 +21,8 @@ pub struct Session {
     pack: Arc<Pack>,
     ingest: Ingest,
     state: State,
+    /// Hits of the present turn, which later ones may read.
+    found: TurnHits,
     /// Hits so far, by policy.
     hits: HashMap<usize, u32>,
     turn: TurnState,
@@ -70,6 +72,7 @@ impl Session {
             pack,
             ingest,
             state: State::default(),
+            found: TurnHits::default(),
             hits: HashMap::new(),
             turn: TurnState::default(),
             ended: false,
@@ -117,7 +120,9 @@ impl Session {
         let taken = self.ingest.message(message)?;
         let speaks = |kind: &EventKind| matches!(kind, EventKind::System | EventKind::User | EventKind::Assistant);
         let speaker = taken.events.iter().map(|event| event.kind()).find(speaks);
-        Ok(Step { speaker, ..self.take(taken) })
+        let step = Step { speaker, ..self.take(taken) };
+        self.complete_turn();
+        Ok(step)
     }
 
     /// Takes in one proposed call. The same proposal again gets the answer that it got.
@@ -135,6 +140,8 @@ impl Session {
             return Err(SessionError::Ended);
         }
         self.ended = true;
+        // Calls may have been proposed for a message that never came.
+        self.complete_turn();
         let taken = self.ingest.end();
         Ok(self.take(taken))
     }
@@ -150,6 +157,7 @@ impl Session {
             let judged = lang::step(self.pack.program(), &mut self.state, event, &self.limits.after(self.turn.steps));
             self.steps += judged.steps;
             self.turn.steps += judged.steps;
+            self.found.note(self.pack.program(), event, &judged);
             let gate = self.record(judged, &mut step);
             match (&event.body, event.kind()) {
                 (_, EventKind::Assistant) => self.turn.message = gate,
@@ -167,6 +175,13 @@ impl Session {
         step.signals.sort_by(|a, b| a.firing.policy.cmp(&b.firing.policy));
         step.undecided.sort_by(|a, b| a.policy.cmp(&b.policy));
         step
+    }
+
+    /// The turn's message is there as a whole: its hits are history from now on.
+    fn complete_turn(&mut self) {
+        for hit in self.found.complete(&mut self.ingest) {
+            self.steps += lang::step(self.pack.program(), &mut self.state, &hit, &self.limits).steps;
+        }
     }
 
     /// Adds what is new for the turn; gives what it means for a call.
@@ -194,6 +209,14 @@ impl Session {
                     }
                 }
             }
+        }
+        // What is reported once is still answered each time.
+        for policy in judged.unreported.iter().filter_map(|id| pack.program().policies.get(*id)) {
+            gate = gate.max(match policy.effect {
+                Effect::Deny => Gate::Deny,
+                Effect::Review => Gate::Review,
+                _ => Gate::Allow,
+            });
         }
         for (id, why) in judged.undecided {
             let Some(policy) = pack.program().policies.get(id) else { continue };

@@ -27,6 +27,8 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         categories: Arc::new(Categories::compile(&[]).unwrap()),
         category_spans: Vec::new(),
         clock: None,
+        tools: None,
+        redaction: None,
     };
     let (program, problems) = compile(&[module], &around);
     let Some(program) = program else { panic!("{}", problems.render(&sources, Style::Plain)) };
@@ -255,4 +257,23 @@ fn a_session_stays_within_its_state_and_is_undecided_beyond() {
     let step = session.message(&calls(&[("pay", r#"{"id":"0"}"#)])).unwrap();
     assert_eq!(step.calls[0].gate, Gate::Review);
     assert_eq!(step.undecided[0].reason, crate::model::BUDGET);
+}
+
+#[test]
+fn what_is_reported_once_is_answered_each_time_and_remembered_within_a_bound() {
+    let text = r#"policy P "p" { severity 1 on call pay deny once per args.to if args.amount > 10 }"#;
+    let limits = Limits { bytes: 1_000, ..Limits::default() };
+    let mut session = Session::within(pack(text), limits);
+    let pay = |to: usize| calls(&[("pay", &format!(r#"{{"amount":11,"to":"p{to}"}}"#))]);
+    let step = session.message(&pay(0)).unwrap();
+    assert_eq!((step.calls[0].gate, step.hits.len()), (Gate::Deny, 1));
+    let step = session.message(&pay(0)).unwrap();
+    assert_eq!((step.calls[0].gate, step.hits.len(), step.undecided.len()), (Gate::Deny, 0, 0));
+    let unknown = session.message(&calls(&[("pay", r#"{"amount":11}"#)])).unwrap();
+    assert_eq!((unknown.calls[0].gate, unknown.hits.len(), unknown.undecided.len()), (Gate::Deny, 0, 1));
+    let steps: Vec<Step> = (1..100).map(|to| session.message(&pay(to)).unwrap()).collect();
+    assert!(session.is_incomplete() && session.bytes() < 1_200, "{}", session.bytes());
+    let last = steps.last().unwrap();
+    assert_eq!(last.undecided[0].reason, crate::model::BUDGET);
+    assert!(steps.iter().all(|step| step.hits.len() + step.undecided.len() == 1), "nothing passes in silence");
 }

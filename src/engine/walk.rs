@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Pack;
 use crate::{
     ingest::{Episode, Ingest, Messages},
-    lang::{self, State, val::Tri},
+    lang::{self, State, TurnHits, val::Tri},
     model::{Event, Seq, Turn},
 };
 
@@ -15,7 +15,9 @@ use crate::{
 pub enum Outcome {
     /// The policy fires.
     Fires,
-    /// It does not.
+    /// Its condition holds again for something that it was reported for.
+    Repeats,
+    /// It does not fire.
     Passes,
     /// Something is missing that could change the answer.
     Undecided,
@@ -69,6 +71,7 @@ pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<
     let policy = program.policies.iter().position(|p| p.id.as_ref() == policy)?;
     let mut ingest = Ingest::new(pack.errors().clone());
     let mut state = State::default();
+    let mut found = TurnHits::default();
     let mut turns: Vec<Turn> = Vec::new();
     let mut visits = Vec::new();
     let messages = match &episode.messages {
@@ -87,7 +90,12 @@ pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<
             if let Some(looked) = lang::look(program, &mut state, event, policy, pack.limits()) {
                 visits.push(visit(pack, event, looked, &turns));
             }
-            lang::step(program, &mut state, event, pack.limits());
+            let judged = lang::step(program, &mut state, event, pack.limits());
+            found.note(program, event, &judged);
+        }
+        for hit in found.complete(&mut ingest) {
+            turns.push(hit.turn);
+            lang::step(program, &mut state, &hit, pack.limits());
         }
     }
     Some(visits)
@@ -95,6 +103,7 @@ pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<
 
 fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Visit {
     let (outcome, reason) = match looked.verdict {
+        Tri::True if looked.repeats => (Outcome::Repeats, None),
         Tri::True => (Outcome::Fires, None),
         Tri::False => (Outcome::Passes, None),
         Tri::Unknown(why) => (Outcome::Undecided, Some(pack.program().reason(why))),

@@ -335,7 +335,7 @@ struct Totals {
     episodes: usize,
     messages: usize,
     /// By kind, as in [`EventKind::ALL`].
-    events: [usize; 6],
+    events: [usize; 7],
     paired: usize,
     errors: usize,
     /// Episode and turn.
@@ -375,18 +375,18 @@ fn the_bundled_conversations_are_taken_in_whole() {
     // Counted apart from this program: messages by role, entries of tool_calls, results.
     let airline = totals("traces/airline/episodes.jsonl");
     assert_eq!((airline.episodes, airline.messages), (100, 2526));
-    assert_eq!(airline.events, [100, 686, 1163, 577, 577, 100]);
+    assert_eq!(airline.events, [100, 686, 1163, 577, 577, 0, 100]);
     assert_eq!(airline.paired, 577);
     assert!(airline.malformed.is_empty(), "{:?}", airline.malformed);
 
     let fewshot = totals("traces/fewshot/airline.jsonl");
     assert_eq!((fewshot.episodes, fewshot.messages), (19, 463));
-    assert_eq!(fewshot.events, [0, 136, 222, 105, 105, 19]);
+    assert_eq!(fewshot.events, [0, 136, 222, 105, 105, 0, 19]);
     assert_eq!((fewshot.paired, fewshot.malformed.len()), (105, 0));
 
     let fixture = totals("traces/fixture12/episodes.jsonl");
     assert_eq!((fixture.episodes, fixture.messages), (12, 77));
-    assert_eq!(fixture.events, [0, 18, 31, 28, 28, 12]);
+    assert_eq!(fixture.events, [0, 18, 31, 28, 28, 0, 12]);
     assert_eq!((fixture.paired, fixture.malformed.len()), (28, 0));
 }
 

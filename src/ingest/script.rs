@@ -27,6 +27,7 @@ fn shown(event: &Event) -> String {
             let call = call.as_ref().map_or("-".to_owned(), |call| call.seq.to_string());
             format!("->{call} {text:?}{}", if *is_error { " error" } else { "" })
         }
+        EventBody::Hit { policy, .. } => format!(" {policy}"),
         EventBody::End => String::new(),
     };
     let time = event.time.map_or(String::new(), |time| format!(" t={time}"));

@@ -8,7 +8,7 @@ use super::{
     proposal::{self, Proposal, ProposedCall, ProposedTurn, Refused},
     shape::{self, CallEntry, ResultEntry, Shape},
 };
-use crate::model::{Args, Event, EventBody, Malformed, Num, Seq, Turn, Value};
+use crate::model::{Args, Event, EventBody, Malformed, Num, PolicyId, Seq, Turn, Value};
 
 /// What makes a tool result an error where its format has no flag for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,6 +177,21 @@ impl Ingest {
         proposed.made.insert(proposal.index, ProposedCall { event, written });
         self.proposed = Some(proposed);
         Ok(taken)
+    }
+
+    /// A violation of a turn that is complete, as an event of that turn: it has the place after what came
+    /// so far, and the time of the event that it was found at.
+    pub fn hit(
+        &mut self,
+        turn: Turn,
+        time: Option<Num>,
+        policy: PolicyId,
+        severity: Num,
+        tags: &[Arc<str>],
+    ) -> Arc<Event> {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        Arc::new(Event { seq, turn, time, body: EventBody::Hit { policy, severity, tags: Arc::from(tags) } })
     }
 
     /// The end of the session, at the turn of its last message (0 if there was none) and at the

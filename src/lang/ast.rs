@@ -187,10 +187,12 @@ pub enum StatementKind {
     Let(Name, Expr),
     /// `when expr`
     When(Expr),
-    /// `deny if expr`, `deny unless expr`; `unless` is `negated`.
+    /// `deny if expr`, `deny unless expr`, `deny once per key if expr`; `unless` is `negated`.
     Effect {
         /// What happens when it holds.
         effect: Effect,
+        /// What it is reported once a session for; empty if each time counts.
+        once_per: Vec<Expr>,
         /// True for `unless`.
         negated: bool,
         /// The condition as written.
@@ -216,7 +218,7 @@ pub enum TemplatePart {
 pub struct Source {
     /// Where.
     pub span: Span,
-    /// Which kinds; `any` is all of them but `end`.
+    /// Which kinds; `any` is all of them but `hit` and `end`.
     pub kinds: Vec<EventKind>,
     /// Which tools.
     pub tools: Tools,
@@ -234,7 +236,16 @@ pub enum Tools {
     /// The members of a declared set.
     Set(Name),
     /// The listed ones.
-    OneOf(Vec<Name>),
+    OneOf(Vec<ToolName>),
+}
+
+/// A tool in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolName {
+    /// As written.
+    pub name: Name,
+    /// True for a pattern with `*`; in a text in quotes the sign is a letter.
+    pub is_glob: bool,
 }
 
 /// Earlier events: by source, by condition, by window.
@@ -403,7 +414,10 @@ impl Item {
                 for statement in &policy.statements {
                     match &statement.kind {
                         StatementKind::Let(_, e) | StatementKind::When(e) => f(e),
-                        StatementKind::Effect { condition, .. } => f(condition),
+                        StatementKind::Effect { condition, once_per, .. } => {
+                            once_per.iter().for_each(&mut *f);
+                            f(condition);
+                        }
                         StatementKind::Message(parts) => {
                             for part in parts {
                                 if let TemplatePart::Hole(e) = part {
@@ -443,6 +457,7 @@ impl ExprKind {
             | ExprKind::Neg(e)
             | ExprKind::Not(e)
             | ExprKind::Mentions(e, _)
+            | ExprKind::Detects(e, _)
             | ExprKind::Matches(e, _) => f(e),
             ExprKind::Index(e, keys) => {
                 f(e);
@@ -735,6 +750,8 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `x mentions CATEGORY`
     Mentions(Box<Expr>, Name),
+    /// `x detects DETECTOR`
+    Detects(Box<Expr>, Name),
     /// `x matches /re/`
     Matches(Box<Expr>, Regex),
     /// `name(args)`: a builtin function, a definition or a table.

@@ -1,12 +1,19 @@
 //! From syntax trees to a program: names are resolved, types checked, definitions expanded, history
 //! functions planned. Whatever is wrong becomes a diagnostic; a mistake gives one, not a chain.
 
+mod check;
+mod constant;
 mod derivation;
+mod detector;
 mod expr;
+mod forms;
+mod hits;
+mod hollow;
 mod items;
 mod pattern;
 mod policy;
 mod sequence;
+mod shapes;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,6 +26,7 @@ use super::{
     program::{
         Cell, Fact, Forget, Id, Node, NodeKind, Policy, Program, Sequence, SourceSpec, Table, TextIndex, ToolSpec,
     },
+    schema::{Shape, ToolSchemas},
     types::Ty,
     val::{Val, WhyKind},
 };
@@ -26,6 +34,7 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, Span, suggest},
     keywords::Categories,
     model::{EventKind, Num, Value},
+    redact::{Finder, Redactor},
 };
 
 /// What a pack brings beside its policies.
@@ -39,6 +48,10 @@ pub struct Surroundings {
     pub category_spans: Vec<(String, Span)>,
     /// The fixed clock: seconds since 1970.
     pub clock: Option<Num>,
+    /// What the agent's tools take and give, if the pack says so.
+    pub tools: Option<Arc<ToolSchemas>>,
+    /// What the pack redacts, if it says so: then its detectors are the ones that policies may name.
+    pub redaction: Option<Arc<Redactor>>,
 }
 
 /// Compiles the files of a pack together. There is a program unless there is an error among the
@@ -52,11 +65,13 @@ pub fn compile(modules: &[Module], around: &Surroundings) -> (Option<Program>, D
     compiler.facts(&items);
     compiler.policies(&items);
     compiler.check_unused_defs(&items);
+    compiler.check_hit_policies(&items);
     // What uses a declaration is not known while a part of the pack is wrong.
     if unread.is_empty() && !compiler.problems.has_errors() {
         compiler.warn_unused();
+        compiler.warn_of_meaning();
     }
-    let Compiler { problems, policies, facts, forgets, cells, sequences, indexes, .. } = compiler;
+    let Compiler { problems, policies, facts, forgets, cells, sequences, indexes, keeps_hits, .. } = compiler;
     if !unread.is_empty() || problems.has_errors() {
         return (None, problems);
     }
@@ -69,6 +84,7 @@ pub fn compile(modules: &[Module], around: &Surroundings) -> (Option<Program>, D
         sequences,
         indexes,
         dispatch,
+        keeps_hits,
         categories: around.categories.clone(),
         clock: around.clock,
         sources: around.sources.clone(),
@@ -133,6 +149,18 @@ struct Compiler<'a> {
     slots: usize,
     /// The `let`s of the present policy.
     lets: Vec<Node>,
+    /// What is known of those, of variables, and of the values of facts.
+    let_shapes: Vec<Option<Arc<Shape>>>,
+    slot_shapes: HashMap<usize, Arc<Shape>>,
+    fact_shapes: Vec<Option<Arc<Shape>>>,
+    /// Tools that were said to be unknown: a definition is compiled wherever it is used.
+    unknown_tools: HashSet<(Arc<str>, Span)>,
+    /// The detectors, once something asks for them.
+    finder: Option<Arc<Finder>>,
+    /// Whether something reads hits.
+    keeps_hits: bool,
+    /// Names of policies that hits are compared with.
+    hit_policies: Vec<(Arc<str>, Span)>,
     /// Names that a `let` further down in the present policy binds.
     later: Vec<&'a Name>,
 }
@@ -154,8 +182,8 @@ enum Binding {
     Slot(usize),
     /// A `let`.
     Let(usize),
-    /// An argument of a definition, compiled where it was given.
-    Argument(Node),
+    /// An argument of a definition, compiled where it was given, and what is known of it.
+    Argument(Node, Option<Arc<Shape>>),
 }
 
 /// Where an expression stands.
@@ -165,8 +193,12 @@ struct Env {
     names: Vec<(Arc<str>, Binding, Ty)>,
     /// Kinds of the judged event.
     this: Vec<EventKind>,
+    /// Its sources, where they are known.
+    this_sources: Arc<[SourceSpec]>,
     /// Kinds of the pattern's event, inside a pattern.
     it: Option<Vec<EventKind>>,
+    /// Its sources.
+    it_sources: Arc<[SourceSpec]>,
     /// Whether facts and history may be read: not where they are filled.
     reads: Reads,
 }
@@ -187,11 +219,15 @@ struct Typed {
     ty: Ty,
     /// True for a projection: what follows applies to every element.
     each: bool,
+    /// What is known of it by the schemas of tools; of a projection, of its elements.
+    shape: Option<Arc<Shape>>,
+    /// Whether its type is what a schema says, and not what was tested.
+    by_schema: bool,
 }
 
 impl Typed {
     fn new(at: Span, kind: NodeKind, ty: Ty) -> Typed {
-        Typed { node: Node::new(at, kind), ty, each: false }
+        Typed { node: Node::new(at, kind), ty, each: false, shape: None, by_schema: false }
     }
 
     /// Whether it stands in place of an expression that has an error.
@@ -231,6 +267,13 @@ impl<'a> Compiler<'a> {
             deep: false,
             slots: 0,
             lets: Vec::new(),
+            let_shapes: Vec::new(),
+            slot_shapes: HashMap::new(),
+            fact_shapes: Vec::new(),
+            unknown_tools: HashSet::new(),
+            finder: None,
+            keeps_hits: false,
+            hit_policies: Vec::new(),
             later: Vec::new(),
         }
     }
@@ -288,12 +331,23 @@ impl<'a> Compiler<'a> {
         self.problems.push(Diagnostic::error(code, at, message));
     }
 
-    /// The events that a source names.
-    fn source(&mut self, source: &Source) -> SourceSpec {
+    /// The events that sources name.
+    fn sources(&mut self, sources: &[Source]) -> Vec<SourceSpec> {
+        sources.iter().flat_map(|source| self.source(source)).collect()
+    }
+
+    /// The events that a source names: those of the tools that it names and, for each of its patterns,
+    /// those of the tools that fit.
+    fn source(&mut self, source: &Source) -> Vec<SourceSpec> {
+        let mut patterns = Vec::new();
         let tools = match &source.tools {
             Tools::Any => ToolSpec::Any,
             Tools::Glob(pattern) => ToolSpec::Glob(pattern.text.clone()),
-            Tools::OneOf(names) => ToolSpec::OneOf(names.iter().map(|n| n.text.clone()).collect()),
+            Tools::OneOf(tools) => {
+                let (globs, names): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| tool.is_glob);
+                patterns = globs.iter().map(|tool| ToolSpec::Glob(tool.name.text.clone())).collect();
+                ToolSpec::OneOf(names.iter().map(|tool| tool.name.text.clone()).collect())
+            }
             Tools::Named(name) => {
                 if let Some((Decl::Set(..), declared)) = self.decls.get(&name.text) {
                     let problem = Diagnostic::warning(
@@ -319,6 +373,7 @@ impl<'a> Compiler<'a> {
                 }
             }
         };
+        self.known_tools(source);
         if tools != ToolSpec::Any
             && let Some(kind) = source.kinds.iter().find(|k| !matches!(k, EventKind::Call | EventKind::Result))
             && source.kinds.len() == 1
@@ -332,7 +387,11 @@ impl<'a> Compiler<'a> {
             ToolSpec::Any => source.kinds.clone(),
             _ => source.kinds.iter().filter(|k| matches!(k, EventKind::Call | EventKind::Result)).copied().collect(),
         };
-        SourceSpec { kinds, tools }
+        if !patterns.is_empty() && tools == ToolSpec::OneOf(Vec::new()) {
+            return patterns.into_iter().map(|tools| SourceSpec { kinds: kinds.clone(), tools }).collect();
+        }
+        let named = std::iter::once(tools);
+        named.chain(patterns).map(|tools| SourceSpec { kinds: kinds.clone(), tools }).collect()
     }
 
     fn unknown_set(&mut self, name: &Name, found: Option<&str>) {

@@ -15,7 +15,7 @@ use super::{
     ast::BinaryOp,
     builtin::Arg,
     fact, ops,
-    program::{EventField, Id, Node, NodeArg, NodeKind, Program, Scope},
+    program::{DetectorRef, EventField, Id, Node, NodeArg, NodeKind, Program, Scope},
     state::State,
     tally::Payload,
     val::{Datum, Tri, Val, Why, WhyKind},
@@ -183,6 +183,14 @@ impl<'p, 's> Eval<'p, 's> {
                 self.charge(&text);
                 match text.as_str() {
                     Some(text) => Val::bool(self.program.categories.mentions(text, *category)),
+                    None => Val::Unknown(text.why(at, "string")),
+                }
+            }
+            NodeKind::Detects(text, DetectorRef { detector, finder }) => {
+                let text = self.eval(text);
+                self.charge(&text);
+                match text.as_str() {
+                    Some(text) => Val::bool(finder.finds(*detector, text)),
                     None => Val::Unknown(text.why(at, "string")),
                 }
             }
@@ -425,6 +433,12 @@ pub fn event_field(event: &Arc<Event>, field: EventField, at: Span) -> Val {
         EventField::Time => match event.time {
             Some(time) => Val::Known(Datum::Time(time)),
             None => Val::unknown(WhyKind::NoTime, at),
+        },
+        EventField::Policy | EventField::Severity | EventField::Tags => match (&event.body, field) {
+            (EventBody::Hit { policy, .. }, EventField::Policy) => Val::text(policy),
+            (EventBody::Hit { severity, .. }, EventField::Severity) => Val::num(*severity),
+            (EventBody::Hit { tags, .. }, _) => Val::json(Value::list(tags.iter().map(|t| Value::string(t)).collect())),
+            _ => missing,
         },
     }
 }

@@ -47,6 +47,9 @@ pub struct Explanation {
     pub names: Vec<Named>,
     /// It fires when all of these hold.
     pub conditions: Vec<Clause>,
+    /// It is reported once a session for each value of these; empty if each time counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub once_per: Vec<String>,
     /// The facts that it reads.
     pub facts: Vec<FactUse>,
     /// The questions about earlier events that it asks.
@@ -186,7 +189,7 @@ impl Program {
         let policy = self.policies.iter().find(|p| p.id.as_ref() == id)?;
         let mut reads = Reads::default();
         policy.conditions.iter().for_each(|c| reads.cond(c));
-        policy.lets.iter().for_each(|l| reads.node(l));
+        policy.lets.iter().chain(&policy.once_per).for_each(|l| reads.node(l));
         for part in &policy.message {
             if let MessagePart::Hole(node) = part {
                 reads.node(node);
@@ -207,6 +210,7 @@ impl Program {
             judges: policy.on.iter().map(words::events).collect(),
             names: self.names(policy),
             conditions: flat(policy.conditions.iter().map(clause)),
+            once_per: policy.once_per.iter().map(|key| self.written(key)).collect(),
             facts,
             history,
             orders,

@@ -24,6 +24,9 @@ const SHOWN: usize = 200;
 pub struct Judged {
     /// Policies whose condition holds, in the order of the program.
     pub firings: Vec<(Id, Firing)>,
+    /// `once per` policies whose condition holds without a report: they were reported for the same key,
+    /// or the key is not known. A call is answered all the same.
+    pub unreported: Vec<Id>,
     /// Policies that cannot be decided, with the reason.
     pub undecided: Vec<(Id, Why)>,
     /// Why the event could not be used by a fact; without values of the trace.
@@ -52,19 +55,58 @@ pub fn step(program: &Program, state: &mut State, event: &Arc<Event>, limits: &L
             verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
         }
         match verdict {
-            Tri::False => {}
-            Tri::Unknown(why) => judged.undecided.push((*id, why)),
-            Tri::True => {
+            Tri::False => continue,
+            Tri::Unknown(why) => {
+                judged.undecided.push((*id, why));
+                continue;
+            }
+            Tri::True => {}
+        }
+        match news(&mut eval, *id, policy) {
+            News::Undecided(why) => {
+                judged.undecided.push((*id, why));
+                judged.unreported.push(*id);
+            }
+            News::Old => judged.unreported.push(*id),
+            News::New(key) => {
                 let steps = eval.steps;
                 judged.firings.push((*id, firing(&mut eval, policy)));
                 // Explaining is not judging: it has the same budget again, and takes nothing from it.
                 eval.steps = steps;
+                if let Some(key) = key {
+                    eval.state.report(*id, key);
+                }
             }
         }
     }
     judged.steps = eval.steps;
     take_in(program, state, event, limits, &targets, &mut judged);
     judged
+}
+
+/// Whether a policy whose condition holds has something to report.
+enum News {
+    /// It has; under `once per`, with the key that it is now reported for.
+    New(Option<Vec<Value>>),
+    /// It was reported for that key.
+    Old,
+    /// It cannot be said whether it was.
+    Undecided(Why),
+}
+
+fn news<'p>(eval: &mut Eval<'p, '_>, id: Id, policy: &'p Policy) -> News {
+    if policy.once_per.is_empty() {
+        return News::New(None);
+    }
+    let key = eval.key(&policy.once_per);
+    if eval.exhausted() || eval.state.incomplete {
+        return News::Undecided(Why::new(WhyKind::Budget, policy.span));
+    }
+    match key {
+        Err(why) => News::Undecided(why),
+        Ok(key) if eval.state.was_reported(id, &key) => News::Old,
+        Ok(key) => News::New(Some(key)),
+    }
 }
 
 /// Kleene's truth of a condition.
@@ -135,8 +177,10 @@ pub struct Leaf {
 /// What one policy says of one event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Looked {
-    /// Whether it fires.
+    /// Whether its condition holds.
     pub verdict: Tri,
+    /// Whether it was reported before for the same `once per` key.
+    pub repeats: bool,
     /// Each of its conditions, in source order; those as well that could not change the verdict.
     pub leaves: Vec<Leaf>,
     /// The places of the fewest conditions that would have to turn out otherwise for it to fire.
@@ -149,16 +193,25 @@ pub fn look(program: &Program, state: &mut State, event: &Arc<Event>, policy: Id
     if !program.dispatch.targets(event).policies.contains(&policy) {
         return None;
     }
-    let policy = program.policies.get(policy)?;
+    let id = policy;
+    let policy = program.policies.get(id)?;
     let mut eval = Eval::new(program, state, event, limits.steps);
     eval.enter(policy.slots, &policy.lets);
     let mut verdict = policy.conditions.iter().fold(Tri::True, |so_far, c| so_far.and(holds(&mut eval, c)));
     if eval.exhausted() {
         verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
     }
+    let mut repeats = false;
+    if verdict == Tri::True {
+        match news(&mut eval, id, policy) {
+            News::New(_) => {}
+            News::Old => repeats = true,
+            News::Undecided(why) => verdict = Tri::Unknown(why),
+        }
+    }
     let leaves = leaves_of(&mut eval, policy);
     let short_of = short_of(&policy.conditions, &leaves);
-    Some(Looked { verdict, leaves, short_of })
+    Some(Looked { verdict, repeats, leaves, short_of })
 }
 
 fn leaves_of<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Vec<Leaf> {

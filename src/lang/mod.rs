@@ -3,7 +3,7 @@
 //! `parse` (text to syntax tree) -> `compile` (names, types, plans) -> `program` (the compiled form)
 //! -> `judge` (one event through the program, with the session's `state`). `eval` evaluates
 //! expressions, `history` asks `cell`s, which keep `tally`s; `sequence` holds order patterns, `derivation` tokens of texts,
-//! `fact` facts. `builtin` is the
+//! `fact` facts, `hits` makes events of violations. `schema` is what the checker knows of tools. `builtin` is the
 //! table of functions, `ops` the operators, `val` what they work on. `print` goes back from tree to
 //! text, `explain` from program to words. Reference: `grammar/README.md`.
 
@@ -17,6 +17,7 @@ mod eval;
 pub mod explain;
 mod fact;
 mod history;
+mod hits;
 mod judge;
 mod key;
 mod miss;
@@ -24,6 +25,7 @@ pub mod ops;
 mod parse;
 mod print;
 pub mod program;
+mod schema;
 mod sequence;
 mod state;
 mod tally;
@@ -33,8 +35,10 @@ pub mod val;
 pub use cell::LOOK_BACK;
 pub use compile::{Surroundings, compile};
 pub use eval::event_field;
+pub use hits::TurnHits;
 pub use judge::{Judged, Leaf, Looked, look, step};
 pub use parse::{MAX_NESTING, parse, parse_expr};
 pub use print::{meaning, print_expr, print_item};
 pub use program::Program;
+pub use schema::{Shape, ShapeField, ToolSchema, ToolSchemas};
 pub use state::{Limits, State};

@@ -318,8 +318,12 @@ impl Reader {
                     "flag" => Effect::Flag,
                     _ => Effect::Milestone,
                 };
+                let once_per = match p.maybe(Rule::once_per) {
+                    Some(keys) => self.parts(keys).rest().map(|e| self.expr(e)).collect::<Read<_>>()?,
+                    None => Vec::new(),
+                };
                 let negated = p.next(Rule::polarity)?.as_str() == "unless";
-                StatementKind::Effect { effect, negated, condition: self.expr(p.next(Rule::expr)?)? }
+                StatementKind::Effect { effect, once_per, negated, condition: self.expr(p.next(Rule::expr)?)? }
             }
             Rule::message => {
                 let template = p.next(Rule::template)?;
@@ -355,8 +359,9 @@ impl Reader {
             "assistant" => vec![EventKind::Assistant],
             "call" => vec![EventKind::Call],
             "result" => vec![EventKind::Result],
+            "hit" => vec![EventKind::Hit],
             "end" => vec![EventKind::End],
-            _ => EventKind::ALL.into_iter().filter(|k| *k != EventKind::End).collect(),
+            _ => EventKind::OF_THE_TRACE.to_vec(),
         };
         let tools = match p.maybe(Rule::tools) {
             None => Tools::Any,
@@ -364,7 +369,11 @@ impl Reader {
                 let inner = self.parts(tools).any()?;
                 match inner.as_rule() {
                     Rule::tool_list => {
-                        Tools::OneOf(self.parts(inner).rest().map(|t| self.tool(t)).collect::<Read<_>>()?)
+                        let listed = |tool: Pair<'_, Rule>| {
+                            let is_glob = tool.as_rule() == Rule::glob;
+                            Ok(ToolName { name: self.tool(tool)?, is_glob })
+                        };
+                        Tools::OneOf(self.parts(inner).rest().map(listed).collect::<Read<_>>()?)
                     }
                     Rule::tool_set => Tools::Set(self.name(self.parts(inner).next(Rule::name)?)),
                     Rule::glob => Tools::Glob(self.name(inner)),
@@ -464,6 +473,7 @@ impl Reader {
                 return if rule == Rule::is_type { Ok(is) } else { self.node(span, ExprKind::Not(Box::new(is))) };
             }
             Rule::mention => return self.node(span, ExprKind::Mentions(left, self.name(q.next(Rule::name)?))),
+            Rule::detecting => return self.node(span, ExprKind::Detects(left, self.name(q.next(Rule::word)?))),
             Rule::matching => return self.node(span, ExprKind::Matches(left, self.regex(&q.next(Rule::regex)?))),
             Rule::compared => match q.next(Rule::compare_op)?.as_str() {
                 "==" => BinaryOp::Eq,

@@ -95,7 +95,7 @@ fn level(kind: &ExprKind) -> u8 {
         ExprKind::And(_) => AND,
         ExprKind::Not(inner) if matches!(inner.kind, ExprKind::Is(..)) => COMPARISON,
         ExprKind::Not(_) | ExprKind::Quantifier(..) => NOT,
-        ExprKind::Is(..) | ExprKind::Mentions(..) | ExprKind::Matches(..) => COMPARISON,
+        ExprKind::Is(..) | ExprKind::Mentions(..) | ExprKind::Detects(..) | ExprKind::Matches(..) => COMPARISON,
         ExprKind::Binary(op, ..) => operator_level(*op),
         ExprKind::Default(..) => DEFAULT,
         ExprKind::Neg(_) => UNARY,
@@ -289,8 +289,12 @@ impl Printer {
                 self.put("when ");
                 self.whole(condition);
             }
-            StatementKind::Effect { effect, negated, condition } => {
+            StatementKind::Effect { effect, once_per, negated, condition } => {
                 self.put(effect.word());
+                if !once_per.is_empty() {
+                    self.put(" once per ");
+                    self.separated(once_per, ", ", Printer::whole);
+                }
                 self.put(if *negated { " unless " } else { " if " });
                 self.whole(condition);
             }
@@ -341,12 +345,10 @@ impl Printer {
             }
             Tools::OneOf(names) => {
                 self.put(" in ");
-                self.braced(
-                    names,
-                    |out, name| {
-                        if is_word(&name.text) { out.put(&name.text) } else { out.string(&name.text) }
-                    },
-                );
+                self.braced(names, |out, tool| {
+                    let bare = tool.is_glob || is_word(&tool.name.text);
+                    if bare { out.put(&tool.name.text) } else { out.string(&tool.name.text) }
+                });
             }
         }
     }
@@ -482,6 +484,11 @@ impl Printer {
                 self.expr(text, DEFAULT, false);
                 self.put(" mentions ");
                 self.put(&category.text);
+            }
+            ExprKind::Detects(text, detector) => {
+                self.expr(text, DEFAULT, false);
+                self.put(" detects ");
+                self.put(&detector.text);
             }
             ExprKind::Matches(text, regex) => {
                 self.expr(text, DEFAULT, false);

@@ -21,6 +21,7 @@ use crate::{
     diag::{Sources, Span},
     keywords::{Categories, CategoryId},
     model::{Effect, Event, EventKind, Num, PolicyId, Value},
+    redact::{Detector, Finder},
 };
 
 /// Everything that judging needs and that never changes.
@@ -40,6 +41,8 @@ pub struct Program {
     pub indexes: Vec<TextIndex>,
     /// Who is concerned by an event.
     pub dispatch: Dispatch,
+    /// Whether something in the pack reads hits: only then are they events.
+    pub keeps_hits: bool,
     /// The keyword categories of the pack.
     pub categories: Arc<Categories>,
     /// The pack's fixed clock: seconds since 1970.
@@ -70,6 +73,8 @@ pub struct Policy {
     pub on: Vec<SourceSpec>,
     /// `when`s and the effect's condition; all must hold. Empty for a semantic policy.
     pub conditions: Vec<Cond>,
+    /// `once per`: what it is reported once a session for. Empty if each time counts.
+    pub once_per: Vec<Node>,
     /// Definitions of `let`, evaluated when first used.
     pub lets: Vec<Node>,
     /// The names of those, and where what they stand for is written.
@@ -82,8 +87,12 @@ pub struct Policy {
     pub cells: Vec<Id>,
     /// The facts that it reads.
     pub facts: Vec<Id>,
-    /// The whole item.
+    /// Whether it reads hits: then its own are none that can be read.
+    pub reads_hits: bool,
+    /// Where its id stands.
     pub span: Span,
+    /// The whole declaration.
+    pub whole: Span,
 }
 
 /// A part of a message.
@@ -295,11 +304,17 @@ pub enum EventField {
     Seq,
     /// `time`
     Time,
+    /// `policy`
+    Policy,
+    /// `severity`
+    Severity,
+    /// `tags`
+    Tags,
 }
 
 impl EventField {
     /// Every field with its word.
-    pub const ALL: [(&'static str, EventField); 11] = [
+    pub const ALL: [(&'static str, EventField); 14] = [
         ("text", EventField::Text),
         ("calls", EventField::Calls),
         ("tool", EventField::Tool),
@@ -311,6 +326,9 @@ impl EventField {
         ("turn", EventField::Turn),
         ("seq", EventField::Seq),
         ("time", EventField::Time),
+        ("policy", EventField::Policy),
+        ("severity", EventField::Severity),
+        ("tags", EventField::Tags),
     ];
 
     /// The field of a word.
@@ -379,6 +397,8 @@ pub enum NodeKind {
     Binary(BinaryOp, Box<Node>, Box<Node>),
     /// `x mentions CATEGORY`
     Mentions(Box<Node>, CategoryId),
+    /// `x detects DETECTOR`
+    Detects(Box<Node>, DetectorRef),
     /// `x matches /re/`
     Matches(Box<Node>, Pattern),
     /// A table's row.
@@ -419,6 +439,8 @@ pub enum NodeKind {
 pub struct Ask {
     /// The cell.
     pub cell: Id,
+    /// What is asked.
+    pub op: HistoryOp,
     /// Conditions on the present alone.
     pub present: Vec<Node>,
     /// The present side of the join keys.
@@ -485,6 +507,21 @@ pub struct Pattern(pub Arc<regex::Regex>);
 impl std::fmt::Debug for Pattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "/{}/", self.0.as_str())
+    }
+}
+
+/// A detector; shown by its name.
+#[derive(Clone)]
+pub struct DetectorRef {
+    /// Which one.
+    pub detector: Detector,
+    /// Who finds.
+    pub finder: Arc<Finder>,
+}
+
+impl std::fmt::Debug for DetectorRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.detector.word())
     }
 }
 
@@ -579,6 +616,7 @@ impl Node {
             | NodeKind::Neg(base)
             | NodeKind::Not(base)
             | NodeKind::Mentions(base, _)
+            | NodeKind::Detects(base, _)
             | NodeKind::Matches(base, _) => f(base),
             NodeKind::Index { base: a, key: b, .. } | NodeKind::Default(a, b) | NodeKind::Binary(_, a, b) => {
                 f(a);

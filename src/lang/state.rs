@@ -1,7 +1,9 @@
 //! What a session has seen, as far as its rules need it. The program is shared and never changes;
 //! everything that changes is here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use crate::model::Value;
 
 use super::{
     cell::{LookBack, Running},
@@ -60,6 +62,8 @@ pub struct State {
     pub(super) indexes: HashMap<Id, IndexState>,
     /// Tokens that the indexes hold.
     pub(super) tokens: usize,
+    /// For what each `once per` policy was reported.
+    reported: HashMap<Id, HashSet<Vec<Value>>>,
     /// A result whose call is unknown has come: it may have been meant for any fact that results feed.
     pub(super) unpaired: bool,
     /// A limit was reached while taking an event in: facts and history are incomplete from then on.
@@ -112,6 +116,19 @@ impl State {
         let before = held.bytes();
         change(held);
         self.bytes = (self.bytes + held.bytes()).saturating_sub(before);
+    }
+
+    /// Whether a `once per` policy was reported for a key.
+    pub(super) fn was_reported(&self, policy: Id, key: &[Value]) -> bool {
+        self.reported.get(&policy).is_some_and(|keys| keys.contains(key))
+    }
+
+    /// Remembers that a `once per` policy was reported for a key.
+    pub(super) fn report(&mut self, policy: Id, key: Vec<Value>) {
+        let weight = 64 + key.iter().map(Value::weight).sum::<usize>();
+        if self.reported.entry(policy).or_default().insert(key) {
+            self.bytes += weight;
+        }
     }
 
     /// Changes a fact and keeps the size in step.

@@ -73,6 +73,8 @@ pub enum WhyKind {
     Number,
     /// A text that is no time in the stated format.
     NotATime,
+    /// A text that is not written as what is needed: no absolute URL, no host name, ..
+    Form(&'static str),
     /// An earlier event may or may not have matched.
     Candidate,
     /// An earlier result could not be used, so absence is not certain.
@@ -95,6 +97,7 @@ impl WhyKind {
             WhyKind::NoTime => "is unknown: an event has no time".to_owned(),
             WhyKind::Number => "cannot be computed exactly".to_owned(),
             WhyKind::NotATime => "is no time in that format".to_owned(),
+            WhyKind::Form(wanted) => format!("holds no {wanted}"),
             WhyKind::Candidate => "is open: an earlier event may or may not match".to_owned(),
             WhyKind::Unusable => "is open: an earlier result could not be used".to_owned(),
             WhyKind::Unpaired => "is unknown: the result answers no known call".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Num, Value, json};
+use super::{Num, PolicyId, Value, json};
 
 /// Position of an event in its session, from 0.
 pub type Seq = u64;
@@ -22,14 +22,27 @@ pub enum EventKind {
     Call,
     /// One tool result.
     Result,
+    /// A violation that an earlier turn was found to hold.
+    Hit,
     /// The session closed or the trace ran out.
     End,
 }
 
 impl EventKind {
     /// Every kind, in the order of the language reference.
-    pub const ALL: [EventKind; 6] =
-        [EventKind::System, EventKind::User, EventKind::Assistant, EventKind::Call, EventKind::Result, EventKind::End];
+    pub const ALL: [EventKind; 7] = [
+        EventKind::System,
+        EventKind::User,
+        EventKind::Assistant,
+        EventKind::Call,
+        EventKind::Result,
+        EventKind::Hit,
+        EventKind::End,
+    ];
+
+    /// What the agent and its surroundings do: the kinds that `any` stands for.
+    pub const OF_THE_TRACE: [EventKind; 5] =
+        [EventKind::System, EventKind::User, EventKind::Assistant, EventKind::Call, EventKind::Result];
 
     /// The word for it in the rules language.
     pub fn word(self) -> &'static str {
@@ -39,6 +52,7 @@ impl EventKind {
             EventKind::Assistant => "assistant",
             EventKind::Call => "call",
             EventKind::Result => "result",
+            EventKind::Hit => "hit",
             EventKind::End => "end",
         }
     }
@@ -111,6 +125,15 @@ pub enum EventBody {
         /// The text as JSON, read when first asked for; `None` inside if it does not parse.
         json: OnceLock<Option<Value>>,
     },
+    /// A violation of a turn before.
+    Hit {
+        /// The policy.
+        policy: PolicyId,
+        /// Its severity.
+        severity: Num,
+        /// Its tags.
+        tags: Arc<[Arc<str>]>,
+    },
     /// The end of the session.
     End,
 }
@@ -124,6 +147,7 @@ impl Event {
             EventBody::Assistant { .. } => EventKind::Assistant,
             EventBody::Call { .. } => EventKind::Call,
             EventBody::Result { .. } => EventKind::Result,
+            EventBody::Hit { .. } => EventKind::Hit,
             EventBody::End => EventKind::End,
         }
     }
@@ -145,7 +169,7 @@ impl Event {
             | EventBody::Assistant { text, .. }
             | EventBody::Call { text, .. }
             | EventBody::Result { text, .. } => Some(text),
-            EventBody::End => None,
+            EventBody::Hit { .. } | EventBody::End => None,
         }
     }
 

@@ -216,7 +216,6 @@ fn files_that_nothing_reads_are_named() {
     let (read, diags) = read(&[
         ("pack.yaml", MANIFEST),
         ("keyword.yaml", ""),
-        ("tools.yaml", ""),
         ("policies/a.polcy", ""),
         ("old/a.policy", ""),
         ("old/b.policy", ""),
@@ -229,12 +228,6 @@ fn files_that_nothing_reads_are_named() {
         (Code::FileUnknown, Severity::Warning, "shop/keyword.yaml", "did you mean `keywords.yaml`?"),
         (Code::FileUnknown, Severity::Warning, "shop/old", "remove it, or give it a name that begins with a dot"),
         (Code::FileUnknown, Severity::Warning, "shop/policies/a.polcy", "files in `policies` end in `.policy`"),
-        (
-            Code::FileNotYetRead,
-            Severity::Error,
-            "shop/tools.yaml",
-            "remove it: what it asks for would silently not happen",
-        ),
     ];
     assert_eq!(told, expected.map(|(c, s, f, h)| (c, s, f.to_owned(), Some(h.to_owned()))));
 }

@@ -19,12 +19,12 @@ pub(super) enum Part {
     Redaction,
     /// `reward.yaml`.
     Reward,
+    /// `tools.yaml`.
+    Tools,
     /// `policies/**/*.policy`.
     Policy,
     /// `tests/**/*.yaml`.
     Test,
-    /// A file of a feature that this version does not have.
-    Later,
     /// Notes for people, and names that begin with a dot.
     Ignored,
     /// Nothing that a pack has.
@@ -39,7 +39,7 @@ const TOP: [(&str, Part); 8] = [
     ("probes.yaml", Part::Probes),
     ("scoring.yaml", Part::Scoring),
     ("redaction.yaml", Part::Redaction),
-    ("tools.yaml", Part::Later),
+    ("tools.yaml", Part::Tools),
     ("LICENSE", Part::Ignored),
 ];
 
@@ -66,7 +66,7 @@ impl Part {
 
     /// True if the content of such a file matters.
     pub(super) fn is_read(self) -> bool {
-        !matches!(self, Part::Later | Part::Ignored | Part::Unknown)
+        !matches!(self, Part::Ignored | Part::Unknown)
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
             ("tests/a.yaml", Part::Test),
             ("tests/a.yml", Part::Unknown),
             ("a.policy", Part::Unknown),
-            ("tools.yaml", Part::Later),
+            ("tools.yaml", Part::Tools),
             ("README.md", Part::Ignored),
             (".git/config", Part::Ignored),
             ("tests/.a.yaml", Part::Ignored),

@@ -22,6 +22,7 @@ mod redaction;
 mod scoring;
 mod spec;
 mod terms;
+mod tools;
 mod yaml;
 
 pub use read::{read_pack, read_pack_files, read_rules};

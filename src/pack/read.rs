@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use semver::Version;
@@ -21,7 +22,7 @@ use super::{
     node::Node,
     payment, probes, redaction, scoring,
     spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
-    terms, yaml,
+    terms, tools, yaml,
 };
 
 /// Reads the pack in a folder.
@@ -119,6 +120,7 @@ impl Reading {
         let mut redaction = redaction::standard();
         let mut drift = DriftFiles::default();
         let mut reward = RewardSpec::default();
+        let mut tools = None;
         let mut policies = Vec::new();
         let mut tests = Vec::new();
         let mut names = Names::new();
@@ -146,12 +148,16 @@ impl Reading {
                 Part::Reward => {
                     reward = self.yaml(file).map(|root| payment::read(&root, &mut self.diags)).unwrap_or_default();
                 }
+                Part::Tools => match self.yaml(file) {
+                    Some(root) => tools = Some(Arc::new(tools::read(&root, &mut self.diags))),
+                    None => complete = false,
+                },
                 Part::Test => {
                     let read = self.yaml(file).map(|root| cases::read(&root, &mut names, &mut self.diags));
                     tests.extend(read.unwrap_or_default());
                 }
                 Part::Policy => policies.push(file),
-                Part::Later | Part::Ignored | Part::Unknown => {}
+                Part::Ignored | Part::Unknown => {}
             }
         }
         for (path, problem) in &folder.problems {
@@ -185,6 +191,7 @@ impl Reading {
             redaction,
             drift,
             reward,
+            tools,
             policies,
             complete,
             tests,
@@ -304,14 +311,8 @@ impl Reading {
                 continue;
             }
             let span = self.place(&root.join(path));
-            self.diags.push(if part == Part::Later {
-                let name = path.display();
-                let what = format!("this version of Probity does not read {name} yet");
-                Diagnostic::error(Code::FileNotYetRead, span, what)
-                    .help("remove it: what it asks for would silently not happen")
-            } else {
-                Diagnostic::warning(Code::FileUnknown, span, "nothing reads this").help(layout::advice(path))
-            });
+            self.diags
+                .push(Diagnostic::warning(Code::FileUnknown, span, "nothing reads this").help(layout::advice(path)));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     diag::{FileId, Sources, Span},
     drift::{KeywordLexicon, Library, OutputRules, Settings},
     keywords::{Categories, CategorySpec},
-    lang::Limits,
+    lang::{Limits, ToolSchemas},
     model::{Gate, Num, Turn, Value},
     redact::Redactor,
     reward::Discount,
@@ -75,6 +75,8 @@ pub struct PackSpec {
     pub drift: DriftHalf,
     /// How violations are paid.
     pub reward: RewardSpec,
+    /// What the agent's tools take and give, if the pack says so.
+    pub tools: Option<Arc<ToolSchemas>>,
     /// The `.policy` files, by path.
     pub policies: Vec<FileId>,
     /// False if one of the pack's files could not be read at all: names that it declares are missing.

@@ -5,6 +5,7 @@
 //! pack's business; a field that no rule names is closed.
 
 mod email;
+mod finder;
 mod normal;
 mod phone;
 mod redacted;
@@ -13,6 +14,7 @@ mod scrub;
 mod shapes;
 
 pub use email::EmailWords;
+pub use finder::Finder;
 pub use phone::PhoneWords;
 pub use redacted::Redacted;
 pub use rules::{Detector, FREE_TEXT, FieldRule, Mode, Rules, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD};

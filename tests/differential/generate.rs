@@ -36,6 +36,7 @@ pub enum Kind {
     Call,
     Result,
     Message,
+    Hit,
 }
 
 pub const TOOLS: [&str; 3] = ["pay", "get", "put"];
@@ -81,6 +82,8 @@ pub struct Generator<'r> {
     random: &'r mut Random,
     facts: Vec<Fact>,
     names: u32,
+    /// Whether the policy that is made may ask for hits: those of the first one.
+    hits: bool,
 }
 
 /// The plainest expressions of a sort.
@@ -111,7 +114,7 @@ fn node(sort: Sort, text: &str, parts: Vec<Node<Sort>>) -> Node<Sort> {
 
 /// The declarations of a program, each a tree of its own.
 pub fn program(random: &mut Random) -> Vec<Node<Sort>> {
-    let mut generator = Generator { random, facts: Vec::new(), names: 0 };
+    let mut generator = Generator { random, facts: Vec::new(), names: 0, hits: false };
     generator.program()
 }
 
@@ -234,7 +237,10 @@ impl Generator<'_> {
             0..4 => (format!("call {tool}"), Kind::Call),
             4 | 5 => ("call".to_owned(), Kind::Call),
             6 => ("call in tools".to_owned(), Kind::Call),
-            7 => ("call in { put, get }".to_owned(), Kind::Call),
+            7 => (
+                ["call in { put, get }", "call in { put, g* }", "call in { *y, *t }"][self.random.index(3)].to_owned(),
+                Kind::Call,
+            ),
             8 | 9 => (format!("result {tool}"), Kind::Result),
             10 => ("result in { pay, put }".to_owned(), Kind::Result),
             11 => ("result".to_owned(), Kind::Result),
@@ -247,9 +253,11 @@ impl Generator<'_> {
 
     fn policy(&mut self, index: u32) -> Node<Sort> {
         let (sources, kind) = self.trigger();
+        self.hits = index > 0;
+        let tags = if index == 0 { "  tags early, x\n" } else { "" };
         let mut scope = Scope { judged: kind, it: None, bound: Vec::new(), history: true, facts: true, depth: 3 };
         let mut parts = Vec::new();
-        let mut text = format!("policy P{index} \"policy\" {{\n  severity 1\n  on {sources}\n");
+        let mut text = format!("policy P{index} \"policy\" {{\n  severity 1\n{tags}  on {sources}\n");
         if self.random.chance(40) {
             let (value, is) = self.bindable(&scope);
             let name = self.fresh("v");
@@ -262,9 +270,12 @@ impl Generator<'_> {
             text.push('@');
             parts.push(optional("  when @\n", vec![condition]));
         }
-        let effect = ["deny", "deny", "deny", "flag"][self.random.index(4)];
+        // The first one is what others read hits of.
+        let effect = if index == 0 { "deny" } else { ["deny", "deny", "deny", "flag"][self.random.index(4)] };
         let polarity = if self.random.chance(70) { "if" } else { "unless" };
-        text.push_str(&format!("  {effect} {polarity} @\n"));
+        text.push_str(&format!("  {effect}@ {polarity} @\n"));
+        let keys: Vec<Node<Sort>> = if self.random.chance(25) { vec![self.key(&scope)] } else { Vec::new() };
+        parts.push(optional(if keys.is_empty() { "" } else { " once per @" }, keys));
         // Most conditions rest on something earlier.
         let condition = self.boolean(&scope);
         parts.push(match self.random.below(10) {
@@ -322,6 +333,13 @@ impl Generator<'_> {
             Kind::Call => format!("{prefix}args.{field}"),
             Kind::Result if self.random.chance(50) => format!("{prefix}json.{field}"),
             Kind::Result => format!("{prefix}call.args.{field}"),
+            Kind::Hit => match field {
+                "n" => format!("[{prefix}severity][0]"),
+                "l" => format!("{prefix}tags"),
+                "m" => format!("[[{prefix}policy][0]]"),
+                "a" | "b" if self.random.chance(25) => format!("[{prefix}policy][0]"),
+                _ => format!("{prefix}tags[0]"),
+            },
             // In a list, a text is of no known type: so it may stand where the others do.
             Kind::Message => match field {
                 "n" => format!("{prefix}turn"),
@@ -343,7 +361,7 @@ impl Generator<'_> {
         let text = match kind {
             Kind::Call => ["args", "args.o"][self.random.index(2)],
             Kind::Result => ["json", "json", "json.o", "call.args"][self.random.index(4)],
-            Kind::Message => "[text][0]",
+            Kind::Message | Kind::Hit => "[text][0]",
         };
         node(Sort::Fixed, text, Vec::new())
     }

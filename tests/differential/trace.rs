@@ -29,7 +29,8 @@ pub fn trace(random: &mut Random) -> Vec<String> {
 }
 
 fn text(random: &mut Random) -> &'static str {
-    ["\"yes\"", "\"no\"", "\"x\"", "\"y 1\"", "\"\"", "null", "\"x 1 yes\"", "\"Acct-1\""][random.index(8)]
+    ["\"yes\"", "\"no\"", "\"x\"", "\"y 1\"", "\"\"", "null", "\"x 1 yes\"", "\"Acct-1\"", "\"y 10.0.0.1\""]
+        [random.index(9)]
 }
 
 fn assistant(random: &mut Random, open: &mut Vec<&'static str>, time: &str) -> String {

@@ -5,6 +5,7 @@
 mod audit;
 mod command;
 mod drift;
+mod effects;
 mod kill;
 mod limits;
 mod manners;

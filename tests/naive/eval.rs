@@ -16,6 +16,7 @@ use probity::{
         val::{Datum, Tri, Val, Why, WhyKind},
     },
     model::{Event, EventBody, EventKind, Num, Seq, Value},
+    redact::Detector,
 };
 
 use super::{
@@ -99,6 +100,15 @@ impl<'p> Naive<'p> {
                 let x = self.eval(x, place);
                 match x.as_str() {
                     Some(text) => Val::bool((self.program.mentions)(&category.text, text)),
+                    None => Val::Unknown(x.why(span, "string")),
+                }
+            }
+            ExprKind::Detects(x, detector) => {
+                let x = self.eval(x, place);
+                match x.as_str() {
+                    Some(text) => {
+                        Val::bool(self.program.finder.finds(Detector::from_word(&detector.text).unwrap(), text))
+                    }
                     None => Val::Unknown(x.why(span, "string")),
                 }
             }
@@ -192,6 +202,11 @@ impl<'p> Naive<'p> {
                 Some(value) => Val::json(value.clone()),
                 None => Val::unknown(WhyKind::NotJson, span),
             },
+            ("policy", EventBody::Hit { policy, .. }) => Val::text(policy),
+            ("severity", EventBody::Hit { severity, .. }) => Val::num(*severity),
+            ("tags", EventBody::Hit { tags, .. }) => {
+                Val::json(Value::list(tags.iter().map(|tag| Value::string(tag)).collect()))
+            }
             _ => missing,
         }
     }

@@ -204,7 +204,10 @@ impl<'p> Naive<'p> {
         match tools {
             Tools::Any => true,
             Tools::Named(name) => *name.text == *tool,
-            Tools::OneOf(names) => names.iter().any(|name| *name.text == *tool),
+            Tools::OneOf(tools) => tools.iter().any(|listed| match listed.is_glob {
+                true => glob_matches(&listed.name.text, tool),
+                false => *listed.name.text == *tool,
+            }),
             Tools::Set(name) => {
                 let set = self.program.sets.get(&name.text).unwrap_or_else(|| panic!("no set {}", name.text));
                 set.contains(&Value::string(tool))

@@ -14,6 +14,7 @@ mod eval;
 mod evidence;
 mod facts;
 mod history;
+mod hits;
 mod names;
 mod program;
 mod run;

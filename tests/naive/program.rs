@@ -12,6 +12,7 @@ use probity::{
         parse,
     },
     model::{Effect, Num, Value},
+    redact::{EmailWords, Finder, PhoneWords},
 };
 
 /// Whether a text mentions a keyword category.
@@ -43,6 +44,8 @@ pub struct Program {
     pub discounts: Vec<Num>,
     /// The keyword categories.
     pub mentions: Mentions,
+    /// The detectors.
+    pub finder: Finder,
 }
 
 impl Program {
@@ -74,6 +77,7 @@ impl Program {
             error_prefix: Some("Error".to_owned()),
             discounts: vec![Num::ONE, Num::new(5, -1), Num::ZERO],
             mentions: Box::new(|category, _| panic!("no category {category}")),
+            finder: Finder::new(EmailWords::english(), PhoneWords::english()).unwrap(),
         };
         for item in modules.into_iter().flat_map(|module| module.items) {
             match item {

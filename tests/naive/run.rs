@@ -8,7 +8,7 @@ use probity::{
         ast::{PolicyItem, StatementKind, TemplatePart},
         val::Tri,
     },
-    model::{Effect, Event, Evidence, Firing, Hit, Malformed, Num, PolicyId, Seq, Signal, Turn},
+    model::{Effect, Event, Evidence, Firing, Hit, Malformed, Num, PolicyId, Seq, Signal, Turn, Value},
 };
 
 use super::{
@@ -26,6 +26,8 @@ pub struct EventVerdict {
     pub turn: Turn,
     /// Policies that hold, by id.
     pub firings: Vec<Firing>,
+    /// Policies that hold without a report, by id: reported for the same `once per` key before, or of unknown key.
+    pub unreported: Vec<PolicyId>,
     /// Policies that cannot be decided, by id.
     pub undecided: Vec<PolicyId>,
     /// Facts that could not use the event.
@@ -51,30 +53,38 @@ impl Program {
     /// Judges a whole trace.
     pub fn report(&self, messages: &Messages) -> Report {
         let mut report = Report::default();
-        let mut ingest = Ingest::new(ErrorRule { prefix: self.error_prefix.clone() });
-        let mut events: Vec<Arc<Event>> = Vec::new();
-        match messages {
+        let messages: &[Value] = match messages {
             Messages::NotAList => {
                 report.malformed.push(Malformed { turn: 0, reason: "messages is no list".to_owned() });
+                &[]
             }
-            Messages::List(messages) => {
-                for message in messages.iter() {
-                    let taken = ingest.message(message).expect("nothing was proposed");
-                    events.extend(taken.events);
-                    report.malformed.extend(taken.malformed);
-                }
-            }
-        }
-        events.extend(ingest.end().events);
-        report.verdicts = self.verdicts(events);
+            Messages::List(messages) => messages,
+        };
+        let (verdicts, malformed) = self.verdicts(messages);
+        report.verdicts = verdicts;
+        report.malformed.extend(malformed);
         self.summarise(&mut report);
         report
     }
 
-    /// What is said of each event of a trace.
-    pub fn verdicts(&self, events: Vec<Arc<Event>>) -> Vec<EventVerdict> {
-        let naive = Naive::new(self, events);
-        (0..naive.events.len()).map(|at| naive.verdict(at)).collect()
+    /// What is said of each event of a trace, and what could not be read of it. The hits of a message are
+    /// events after it, if anything asks for hits.
+    pub fn verdicts(&self, messages: &[Value]) -> (Vec<EventVerdict>, Vec<Malformed>) {
+        let mut ingest = Ingest::new(ErrorRule { prefix: self.error_prefix.clone() });
+        let mut naive = Naive::new(self, Vec::new());
+        let (mut verdicts, mut malformed) = (Vec::new(), Vec::new());
+        for message in messages {
+            let taken = ingest.message(message).expect("nothing was proposed");
+            malformed.extend(taken.malformed);
+            let first = verdicts.len();
+            naive.judge(taken.events, &mut verdicts);
+            if self.asks_for_hits() {
+                let hits = self.hits(&verdicts[first..], &naive.events, &mut ingest);
+                naive.judge(hits, &mut verdicts);
+            }
+        }
+        naive.judge(ingest.end().events, &mut verdicts);
+        (verdicts, malformed)
     }
 
     fn policy(&self, id: &str) -> &PolicyItem {
@@ -122,6 +132,13 @@ impl Program {
 }
 
 impl<'p> Naive<'p> {
+    /// More of the trace, and what is said of it.
+    fn judge(&mut self, events: Vec<Arc<Event>>, verdicts: &mut Vec<EventVerdict>) {
+        let first = self.events.len();
+        self.events.extend(events);
+        verdicts.extend((first..self.events.len()).map(|at| self.verdict(at)));
+    }
+
     /// What is said of the event at `at`.
     pub fn verdict(&self, at: usize) -> EventVerdict {
         let event = &self.events[at];
@@ -129,17 +146,52 @@ impl<'p> Naive<'p> {
         let mut policies: Vec<&'p PolicyItem> = self.program.policies.iter().collect();
         policies.sort_by(|a, b| a.id.text.cmp(&b.id.text));
         for policy in policies {
-            if effect(policy) == Effect::Judge || !triggers(policy).any(|source| self.is_of(source, event)) {
+            if effect(policy) == Effect::Judge || !self.judges(policy, at) {
                 continue;
             }
             match self.holds(policy, at) {
-                Tri::True => verdict.firings.push(self.firing(policy, at)),
+                Tri::True => match self.reported_for(policy, at) {
+                    None => {
+                        verdict.undecided.push(Arc::clone(&policy.id.text));
+                        verdict.unreported.push(Arc::clone(&policy.id.text));
+                    }
+                    // Reported before: by an earlier event that it holds for under the same key.
+                    Some(key)
+                        if !key.is_empty()
+                            && (0..at).any(|before| {
+                                self.judges(policy, before)
+                                    && self.holds(policy, before) == Tri::True
+                                    && self.reported_for(policy, before).as_ref() == Some(&key)
+                            }) =>
+                    {
+                        verdict.unreported.push(Arc::clone(&policy.id.text));
+                    }
+                    Some(_) => verdict.firings.push(self.firing(policy, at)),
+                },
                 Tri::False => {}
                 Tri::Unknown(_) => verdict.undecided.push(Arc::clone(&policy.id.text)),
             }
         }
         verdict.unusable = self.unusable(at);
         verdict
+    }
+
+    /// Whether a policy is about the event at `at`.
+    fn judges(&self, policy: &'p PolicyItem, at: usize) -> bool {
+        triggers(policy).any(|source| self.is_of(source, &self.events[at]))
+    }
+
+    /// The `once per` key of a policy, empty if it has none; nothing if a part of it is unknown.
+    fn reported_for(&self, policy: &'p PolicyItem, at: usize) -> Option<Vec<Value>> {
+        let mut key = Vec::new();
+        for (statement, place) in self.statements(policy, at) {
+            if let StatementKind::Effect { once_per, .. } = statement {
+                for e in once_per {
+                    key.push(self.eval(e, &place).as_key(e.span).ok()?.clone());
+                }
+            }
+        }
+        Some(key)
     }
 
     /// The statements of a policy in source order, each with the place that it is evaluated in: the

@@ -38,6 +38,8 @@ fn read(name: &str, text: &str) -> (Option<Program>, Diagnostics, Arc<Sources>) 
         categories: Arc::new(Categories::compile(&categories).unwrap()),
         category_spans: Vec::new(),
         clock: None,
+        tools: None,
+        redaction: None,
     };
     let (program, more) = compile(&[module], &around);
     problems.extend(more);

@@ -217,7 +217,9 @@ fn definitions_that_expand() {
 
 #[test]
 fn a_history_function_in_a_deep_place() {
-    let deep = |n: usize| format!("{}once(call pay where {}it.args.a == args.a)", "not ".repeat(n), "not ".repeat(n));
+    let deep = |n: usize| {
+        format!("{}once(call pay where {}it.args.a == args.a within 9 events)", "not ".repeat(n), "not ".repeat(n))
+    };
     assert_eq!(survives(policy(&deep(120))), "");
     survives(policy(&deep(250)));
 }

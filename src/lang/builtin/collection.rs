@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Arg, Builtin, first, value};
+use super::{Arg, Builtin, DependsOn, first, value};
 use crate::{
     diag::Span,
     lang::{
@@ -19,6 +19,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::Number,
+        depends_on: DependsOn::Arguments,
         doc: "How many elements a list or set has, how many keys an object, how many characters a text.",
         examples: &[("len([1, 1])", "2"), ("len({1, 1})", "1"), ("len(\"häh\")", "3"), ("len(5)", "?")],
         eval: len,
@@ -29,6 +30,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::List,
+        depends_on: DependsOn::Arguments,
         doc: "The keys of an object, as a list in code point order.",
         examples: &[("keys([])", "?")],
         eval: |args, at| entries(args, at, |key, _| Value::String(key.clone())),
@@ -39,6 +41,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::List,
+        depends_on: DependsOn::Arguments,
         doc: "The values of an object, as a list in the order of its keys.",
         examples: &[("values(1)", "?")],
         eval: |args, at| entries(args, at, |_, value| value.clone()),

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Arg, Builtin, first, value};
+use super::{Arg, Builtin, DependsOn, first, value};
 use crate::{
     diag::Span,
     lang::{
@@ -21,6 +21,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: true,
         gives: Ty::Any,
+        depends_on: DependsOn::Arguments,
         doc: "The greatest of its arguments: numbers, durations or times.",
         examples: &[("max(0, 3 - 5)", "0"), ("max(1, 2, 1.5)", "2"), ("max(1, \"2\")", "?")],
         eval: |args, at| extreme(args, at, Ordering::Greater),
@@ -31,6 +32,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: true,
         gives: Ty::Any,
+        depends_on: DependsOn::Arguments,
         doc: "The least of its arguments: numbers, durations or times.",
         examples: &[("min(1, 2, 0.5)", "0.5"), ("min(1h, 30m)", "30m")],
         eval: |args, at| extreme(args, at, Ordering::Less),
@@ -41,6 +43,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::Number,
+        depends_on: DependsOn::Arguments,
         doc: "The largest integral number that is not greater than x.",
         examples: &[("floor(2.7)", "2"), ("floor(-0.5)", "-1")],
         eval: |args, at| match first(args) {

@@ -1,6 +1,6 @@
 //! Is there a value?
 
-use super::{Builtin, Param, Takes, first, value};
+use super::{Builtin, DependsOn, Param, Takes, first, value};
 use crate::lang::types::Ty;
 
 pub(super) const FUNCTIONS: &[Builtin] = &[
@@ -10,6 +10,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::Bool,
+        depends_on: DependsOn::Arguments,
         doc: "True if x has a value; false if it is absent or unknown. Unknown only for a fact read with an unknown key.",
         examples: &[("known(3)", "true"), ("known(null)", "true"), ("known([1][5])", "false")],
         eval: |args, _| first(args).is_known().into_val(),
@@ -20,6 +21,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
         optional: 0,
         repeats: false,
         gives: Ty::Bool,
+        depends_on: DependsOn::Facts,
         doc: "True if something has filled the fact under that key, false if nothing has. Unknown if the key is \
               unknown, or if an earlier event that could have filled it could not be used.",
         examples: &[],

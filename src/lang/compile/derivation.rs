@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
         ast::{Derived, Expr, ExprKind},
-        program::{DerivedAsk, Id, Node, NodeKind, SourceSpec, TextIndex, ToolSpec},
+        program::{DerivedAsk, Id, Node, NodeKind, TextIndex, ToolSpec},
         types::Ty,
     },
     model::EventKind,
@@ -33,9 +33,11 @@ impl<'a> Compiler<'a> {
         if let Some(source) = pattern.sources.iter().find(|s| s.kinds.contains(&EventKind::End)) {
             self.error(Code::NotHere, source.span, "nothing comes after the end of a session");
         }
-        let sources: Vec<SourceSpec> = pattern.sources.iter().map(|s| self.source(s)).collect();
+        self.no_hits(&pattern.sources);
+        let sources = self.sources(&pattern.sources);
         let kinds = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
-        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let it_sources = std::sync::Arc::from(sources.as_slice());
+        let inner = Env { it: Some(kinds), it_sources, reads: Reads::Facts, ..env.clone() };
         let parts: Vec<&Expr> = match pattern.filter.as_deref() {
             None => Vec::new(),
             Some(Expr { kind: ExprKind::And(parts), .. }) => parts.iter().collect(),

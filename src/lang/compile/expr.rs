@@ -10,7 +10,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Span, quote, suggest},
     lang::{
-        ast::{Argument, BinaryOp, Binder, Expr, ExprKind, FoldOp, Name, Regex, Type},
+        ast::{Argument, BinaryOp, Binder, Expr, ExprKind, Name, Regex, Type},
         builtin::{self, Builtin, Takes},
         program::{BuiltinRef, EventField, FactIndex, Node, NodeArg, NodeKind, Over, Pattern, Scope, Walk},
         types::Ty,
@@ -38,6 +38,8 @@ impl<'a> Compiler<'a> {
         typed
     }
 
+    // It calls itself through each of its arms, and its frame is paid at each level: so the arms that need room
+    // are functions that are not inlined.
     fn kind(&mut self, expr: &Expr, env: &Env) -> Typed {
         let at = expr.span;
         match &expr.kind {
@@ -56,24 +58,8 @@ impl<'a> Compiler<'a> {
             }
             ExprKind::Field(base, name) => self.field(base, name, at, env),
             ExprKind::Index(base, keys) => self.index(base, keys, at, env),
-            ExprKind::Each(base) => {
-                let base = self.expr(base, env);
-                self.need(&base, Ty::List, "`[*]` walks the elements of a list");
-                Typed { each: true, ..Typed::new(at, NodeKind::Each(Box::new(base.node)), Ty::List) }
-            }
-            ExprKind::Cast(base, to) => {
-                let base = self.expr(base, env);
-                if base.each {
-                    let kind = NodeKind::Cast { base: Box::new(base.node), to: *to, each: true };
-                    return Typed { each: true, ..Typed::new(at, kind, Ty::List) };
-                }
-                let ty = type_of(*to);
-                if !base.ty.fits(ty) {
-                    let message = format!("{} is never {}", base.ty.a(), ty.a());
-                    self.error(Code::TypeMismatch, at, message);
-                }
-                Typed::new(at, NodeKind::Cast { base: Box::new(base.node), to: *to, each: false }, ty)
-            }
+            ExprKind::Each(base) => self.projection(base, at, env),
+            ExprKind::Cast(base, to) => self.cast(base, *to, at, env),
             ExprKind::Is(base, to) => {
                 let base = self.expr(base, env);
                 Typed::new(at, NodeKind::Is(Box::new(base.node), *to), Ty::Bool)
@@ -105,53 +91,13 @@ impl<'a> Compiler<'a> {
                 Typed::new(at, NodeKind::Or(parts), Ty::Bool)
             }
             ExprKind::Binary(op, left, right) => self.binary(*op, left, right, at, env),
-            ExprKind::Mentions(text, category) => {
-                let text = self.text(text, env);
-                match self.around.categories.id(&category.text) {
-                    Some(id) => {
-                        self.used_categories.insert(category.text.to_string());
-                        Typed::new(at, NodeKind::Mentions(Box::new(text), id), Ty::Bool)
-                    }
-                    None => {
-                        let names: Vec<&str> = self.around.categories.iter().map(|(_, name)| name).collect();
-                        let message = format!("there is no keyword category `{}`", category.text);
-                        let problem = Diagnostic::error(Code::UnknownCategory, category.span, message);
-                        self.problems.push(problem.did_you_mean(self.near(&category.text, names).as_deref()));
-                        Typed::broken(at)
-                    }
-                }
-            }
-            ExprKind::Matches(text, regex) => {
-                let text = self.text(text, env);
-                match self.regex(regex) {
-                    Some(pattern) => Typed::new(at, NodeKind::Matches(Box::new(text), pattern), Ty::Bool),
-                    None => Typed::broken(at),
-                }
-            }
+            ExprKind::Mentions(text, category) => self.mentions(text, category, at, env),
+            ExprKind::Detects(text, detector) => self.detects(text, detector, at, env),
+            ExprKind::Matches(text, regex) => self.matches(text, regex, at, env),
             ExprKind::Apply(name, arguments) => self.apply(name, arguments, at, env),
-            ExprKind::Quantifier(quantity, binder, body) => {
-                let (walk, env) = self.walk(binder, env);
-                let body = self.condition(body, &env);
-                Typed::new(at, NodeKind::Quantifier(*quantity, walk, Box::new(body)), Ty::Bool)
-            }
-            ExprKind::Comprehension { list, element, binder } => {
-                let (walk, env) = self.walk(binder, env);
-                let element = Box::new(self.expr(element, &env).node);
-                let ty = if *list { Ty::List } else { Ty::Set };
-                Typed::new(at, NodeKind::Comprehension { list: *list, element, walk }, ty)
-            }
-            ExprKind::Fold(op, element, binder) => {
-                let (walk, env) = self.walk(binder, env);
-                let element = element.as_ref().map(|e| {
-                    let typed = self.expr(e, &env);
-                    if *op == FoldOp::Sum {
-                        self.need(&typed, Ty::Number, "a sum is over numbers");
-                    }
-                    Box::new(typed.node)
-                });
-                let ty = if matches!(op, FoldOp::Min | FoldOp::Max) { Ty::Any } else { Ty::Number };
-                Typed::new(at, NodeKind::Fold(*op, element, walk), ty)
-            }
+            ExprKind::Quantifier(quantity, binder, body) => self.quantifier(*quantity, binder, body, at, env),
+            ExprKind::Comprehension { list, element, binder } => self.comprehension(*list, element, binder, at, env),
+            ExprKind::Fold(op, element, binder) => self.fold(*op, element.as_deref(), binder, at, env),
             ExprKind::History(op, element, pattern) => self.history(*op, element.as_deref(), pattern, at, env),
             ExprKind::Sequence(sequence) => self.sequence(sequence, at, env),
             ExprKind::Derived(derived) => self.derived(derived, at, env),
@@ -159,20 +105,23 @@ impl<'a> Compiler<'a> {
     }
 
     /// Says so if an operand can never be of the type that is needed.
-    fn need(&mut self, operand: &Typed, ty: Ty, why: &str) {
+    #[inline(never)]
+    pub(super) fn need(&mut self, operand: &Typed, ty: Ty, why: &str) {
         if !operand.ty.fits(ty) {
             let message = format!("this is {}: {why}", operand.ty.a());
             self.error(Code::TypeMismatch, operand.node.at, message);
         }
     }
 
-    fn text(&mut self, expr: &Expr, env: &Env) -> Node {
+    #[inline(never)]
+    pub(super) fn text(&mut self, expr: &Expr, env: &Env) -> Node {
         let text = self.expr(expr, env);
         self.need(&text, Ty::String, "only text can be searched");
         text.node
     }
 
-    fn regex(&mut self, regex: &Regex) -> Option<Pattern> {
+    #[inline(never)]
+    pub(super) fn regex(&mut self, regex: &Regex) -> Option<Pattern> {
         let built = regex::RegexBuilder::new(&regex.pattern).case_insensitive(regex.ignore_case).build();
         match built {
             Ok(compiled) => Some(Pattern(Arc::new(compiled))),
@@ -194,20 +143,25 @@ impl<'a> Compiler<'a> {
 
     // ---- names ----
 
+    #[inline(never)]
     fn named(&mut self, name: &Arc<str>, at: Span, env: &Env) -> Typed {
         if let Some((_, binding, ty)) = env.names.iter().rev().find(|(n, ..)| n == name) {
             return match binding {
-                Binding::Slot(slot) => Typed::new(at, NodeKind::Slot(*slot), *ty),
+                Binding::Slot(slot) => {
+                    let shape = self.slot_shapes.get(slot).cloned();
+                    Typed { shape, ..Typed::new(at, NodeKind::Slot(*slot), *ty) }
+                }
                 Binding::Let(i) => {
-                    let mut typed = Typed::new(at, NodeKind::Let(*i), *ty);
+                    let shape = self.let_shapes.get(*i).cloned().flatten();
+                    let mut typed = Typed { shape, ..Typed::new(at, NodeKind::Let(*i), *ty) };
                     typed.node.depth += self.lets.get(*i).map_or(0, |node| node.depth);
                     typed
                 }
                 // An argument is put in wherever its parameter stands.
-                Binding::Argument(node) if self.afford(count(node), at) => {
-                    Typed { node: node.clone(), ty: *ty, each: false }
+                Binding::Argument(node, shape) if self.afford(count(node), at) => {
+                    Typed { node: node.clone(), ty: *ty, each: false, shape: shape.clone(), by_schema: false }
                 }
-                Binding::Argument(_) => Typed::broken(at),
+                Binding::Argument(..) => Typed::broken(at),
             };
         }
         if self.unusable.contains(name) {
@@ -228,7 +182,9 @@ impl<'a> Compiler<'a> {
             self.check_field(field, name, &env.this, at);
             let base = Box::new(Node::new(at, NodeKind::Event(Scope::This)));
             let kind = NodeKind::Field { base, name: name.clone(), event: Some(field), each: false };
-            return Typed::new(at, kind, field_type(field));
+            let typed = Typed::new(at, kind, field_type(field));
+            let shape = self.event_shape(field, &env.this_sources);
+            return typed.of_shape(shape);
         }
         self.used.insert(name.clone());
         match self.decls.get(name).map(|(decl, _)| decl.clone()) {
@@ -249,7 +205,8 @@ impl<'a> Compiler<'a> {
                     return Typed::broken(at);
                 }
                 let ty = self.fact_type(id);
-                Typed::new(at, NodeKind::Fact(id, Vec::new()), ty)
+                let shape = self.fact_shapes.get(id).cloned().flatten();
+                Typed { shape, ..Typed::new(at, NodeKind::Fact(id, Vec::new()), ty) }
             }
             Some(decl @ (Decl::Table(..) | Decl::Def(_))) => {
                 let problem =
@@ -279,6 +236,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    #[inline(never)]
     fn check_field(&mut self, field: EventField, name: &str, kinds: &[EventKind], at: Span) {
         if kinds.iter().any(|kind| has_field(*kind, field)) || kinds.is_empty() {
             return;
@@ -327,6 +285,7 @@ impl<'a> Compiler<'a> {
 
     // ---- access ----
 
+    #[inline(never)]
     fn field(&mut self, base: &Expr, name: &Name, at: Span, env: &Env) -> Typed {
         let base = self.expr(base, env);
         let event = EventField::named(&name.text);
@@ -337,7 +296,8 @@ impl<'a> Compiler<'a> {
             each: base.each,
         };
         if base.each {
-            return Typed { each: true, ..Typed::new(at, kind(base), Ty::List) };
+            let Ok(shape) = self.shape_field(&base, name) else { return Typed::broken(at) };
+            return Typed { each: true, shape, ..Typed::new(at, kind(base), Ty::List) };
         }
         match base.ty {
             Ty::Event => {
@@ -348,7 +308,8 @@ impl<'a> Compiler<'a> {
                 match event {
                     Some(field) => {
                         self.check_field(field, &name.text, &kinds, name.span);
-                        Typed::new(at, kind(base), field_type(field))
+                        let shape = self.sources_of(&base.node, env).and_then(|s| self.event_shape(field, &s));
+                        Typed::new(at, kind(base), field_type(field)).of_shape(shape)
                     }
                     None => {
                         let near = suggest(&name.text, EventField::ALL.iter().map(|(word, _)| *word));
@@ -365,7 +326,10 @@ impl<'a> Compiler<'a> {
                     }
                 }
             }
-            ty if ty.fits(Ty::Object) => Typed::new(at, kind(base), Ty::Any),
+            ty if ty.fits(Ty::Object) => {
+                let Ok(shape) = self.shape_field(&base, name) else { return Typed::broken(at) };
+                Typed::new(at, kind(base), Ty::Any).of_shape(shape)
+            }
             _ => {
                 self.need(&base, Ty::Object, "only objects and events have fields");
                 Typed::broken(at)
@@ -373,6 +337,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    #[inline(never)]
     fn index(&mut self, base: &Expr, keys: &[Expr], at: Span, env: &Env) -> Typed {
         if let ExprKind::Name(name) = &base.kind
             && !env.names.iter().any(|(n, ..)| n == name)
@@ -391,7 +356,8 @@ impl<'a> Compiler<'a> {
                     }
                     let keys = keys.iter().map(|k| self.expr(k, env).node).collect();
                     let ty = self.fact_type(id);
-                    return Typed::new(at, NodeKind::Fact(id, keys), ty);
+                    let shape = self.fact_shapes.get(id).cloned().flatten();
+                    return Typed { shape, ..Typed::new(at, NodeKind::Fact(id, keys), ty) };
                 }
                 None => {
                     let names: Vec<&str> = env.names.iter().map(|(n, ..)| n.as_ref()).collect();
@@ -411,13 +377,25 @@ impl<'a> Compiler<'a> {
             self.need(&base, Ty::List, "only lists, objects and facts are indexed");
         }
         let each = base.each;
+        let shape = match &key.node.kind {
+            NodeKind::Const(val) if val.as_str().is_some() => {
+                let name = Name { text: Arc::from(val.as_str().unwrap_or_default()), span: key.node.at };
+                let Ok(shape) = self.shape_field(&base, &name) else { return Typed::broken(at) };
+                shape
+            }
+            _ if base.ty == Ty::List => base.shape.as_ref().and_then(|shape| shape.items.clone()),
+            _ => None,
+        };
         let kind = NodeKind::Index { base: Box::new(base.node), key: Box::new(key.node), each };
-        let ty = if each { Ty::List } else { Ty::Any };
-        Typed { each, ..Typed::new(at, kind, ty) }
+        match each {
+            true => Typed { each, shape, ..Typed::new(at, kind, Ty::List) },
+            false => Typed::new(at, kind, Ty::Any).of_shape(shape),
+        }
     }
 
     // ---- operators ----
 
+    #[inline(never)]
     fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr, at: Span, env: &Env) -> Typed {
         let left = self.expr(left, env);
         let right = self.expr(right, env);
@@ -480,6 +458,7 @@ impl<'a> Compiler<'a> {
         Typed::new(at, NodeKind::Binary(op, Box::new(left.node), Box::new(right.node)), ty)
     }
 
+    #[inline(never)]
     fn arithmetic(&mut self, op: BinaryOp, left: &Typed, right: &Typed, at: Span) -> Ty {
         use Ty::{Any, Duration, Number, String, Time};
         match (left.ty, op, right.ty) {
@@ -531,6 +510,7 @@ impl<'a> Compiler<'a> {
 
     // ---- functions ----
 
+    #[inline(never)]
     fn apply(&mut self, name: &Name, arguments: &[Argument], at: Span, env: &Env) -> Typed {
         if let Some(function) = builtin::find(&name.text) {
             return self.builtin(function, arguments, at, env);
@@ -571,10 +551,17 @@ impl<'a> Compiler<'a> {
                     return Typed::broken(at);
                 }
                 // The body sees its parameters and the judged event, not the variables around the call.
-                let mut inner = Env { names: Vec::new(), this: env.this.clone(), it: None, reads: env.reads };
+                let mut inner = Env {
+                    names: Vec::new(),
+                    it: None,
+                    this: env.this.clone(),
+                    this_sources: env.this_sources.clone(),
+                    it_sources: Arc::from([]),
+                    reads: env.reads,
+                };
                 for (param, argument) in def.params.iter().zip(values) {
                     let typed = self.expr(argument, env);
-                    inner.names.push((param.text.clone(), Binding::Argument(typed.node), typed.ty));
+                    inner.names.push((param.text.clone(), Binding::Argument(typed.node, typed.shape), typed.ty));
                 }
                 let outer = self.expanded_at;
                 self.expanded_at = outer.or(Some(at));
@@ -619,6 +606,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    #[inline(never)]
     fn builtin(&mut self, function: &'static Builtin, arguments: &[Argument], at: Span, env: &Env) -> Typed {
         let most = if function.repeats { usize::MAX } else { function.params.len() };
         let least = function.params.len() - function.optional;
@@ -639,12 +627,17 @@ impl<'a> Compiler<'a> {
             let takes = function.params.get(i).or(function.params.last()).map(|p| p.takes);
             match (takes, argument) {
                 (Some(Takes::FactRead), Argument::Expr(e)) => return self.seen(e, at, env),
-                (Some(Takes::Value(ty)), Argument::Expr(e)) => {
+                (Some(takes @ (Takes::Value(_) | Takes::Offset | Takes::Domain | Takes::Root)), Argument::Expr(e)) => {
                     let typed = self.expr(e, env);
-                    if !typed.ty.fits(ty) {
-                        let (wanted, found) = (ty.a(), typed.ty.a());
+                    if !takes.admits(typed.ty) {
+                        let (wanted, found) = (takes.a(), typed.ty.a());
                         let message = format!("`{}` takes {wanted} here, and this is {found}", function.name);
                         self.error(Code::ArgumentKind, e.span, message);
+                    } else if let NodeKind::Const(val) = &typed.node.kind
+                        && let Some(help) = val.as_str().and_then(|text| takes.refuses(text))
+                    {
+                        let message = format!("`{}` cannot use this", function.name);
+                        self.problems.push(Diagnostic::error(Code::ArgumentKind, e.span, message).help(help));
                     }
                     nodes.push(NodeArg::Val(typed.node));
                 }
@@ -669,6 +662,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// `seen(fact[key])`, or of a `let` that is a fact read.
+    #[inline(never)]
     fn seen(&mut self, argument: &Expr, at: Span, env: &Env) -> Typed {
         let typed = self.expr(argument, env);
         let node = match &typed.node.kind {
@@ -697,12 +691,15 @@ impl<'a> Compiler<'a> {
     // ---- walking ----
 
     /// What a binder walks over, and the surroundings of its body.
+    #[inline(never)]
     pub(super) fn walk(&mut self, binder: &Binder, env: &Env) -> (Walk, Env) {
         let mut inner = env.clone();
-        let value_ty;
+        let mut value_ty = Ty::Any;
+        let value_shape;
         let over = match self.walked_fact(&binder.collection, env) {
             Some(fact) => {
                 value_ty = self.fact_type(fact);
+                value_shape = self.fact_shapes.get(fact).cloned().flatten();
                 Over::Fact { fact, index: None }
             }
             None => {
@@ -721,7 +718,11 @@ impl<'a> Compiler<'a> {
                 } else if !collection.ty.fits(Ty::List) && !collection.ty.fits(Ty::Set) {
                     self.need(&collection, Ty::List, "only lists, sets, objects and facts can be walked over");
                 }
-                value_ty = Ty::Any;
+                value_shape =
+                    collection.shape.as_ref().filter(|_| !collection.each).and_then(|shape| shape.items.clone());
+                if let Some(shape) = &value_shape {
+                    value_ty = shape.ty;
+                }
                 Over::Value(Box::new(collection.node))
             }
         };
@@ -740,6 +741,9 @@ impl<'a> Compiler<'a> {
             last.2 = value_ty;
         }
         let value = slots.pop().unwrap_or_default();
+        if let Some(shape) = value_shape {
+            self.slot_shapes.insert(value, shape);
+        }
         let mut walk = Walk { over, key: slots.pop(), value, filter: None };
         if let Some(filter) = &binder.filter {
             let node = self.condition(filter, &inner);
@@ -766,6 +770,7 @@ impl<'a> Compiler<'a> {
 
     /// Finds an equality between something of the entry alone and something of the present alone, and
     /// lets the fact keep an index for it.
+    #[inline(never)]
     fn index_walk(&mut self, walk: &mut Walk, filter: &Node) {
         let Over::Fact { fact, index } = &mut walk.over else { return };
         let own = |slot: usize| slot == walk.value || Some(slot) == walk.key;
@@ -827,7 +832,7 @@ fn count(node: &Node) -> usize {
     usize::try_from(node.size).unwrap_or(usize::MAX)
 }
 
-fn type_of(ty: Type) -> Ty {
+pub(super) fn type_of(ty: Type) -> Ty {
     match ty {
         Type::String => Ty::String,
         Type::Number | Type::Whole => Ty::Number,
@@ -847,6 +852,9 @@ fn field_type(field: EventField) -> Ty {
         EventField::IsError => Ty::Bool,
         EventField::Call => Ty::Event,
         EventField::Time => Ty::Time,
+        EventField::Policy => Ty::String,
+        EventField::Severity => Ty::Number,
+        EventField::Tags => Ty::List,
     }
 }
 
@@ -854,10 +862,11 @@ fn field_type(field: EventField) -> Ty {
 fn has_field(kind: EventKind, field: EventField) -> bool {
     match field {
         EventField::Turn | EventField::Seq | EventField::Time => true,
-        EventField::Text => kind != EventKind::End,
+        EventField::Text => EventKind::OF_THE_TRACE.contains(&kind),
         EventField::Calls => kind == EventKind::Assistant,
         EventField::Tool => matches!(kind, EventKind::Call | EventKind::Result),
         EventField::Args | EventField::Id => kind == EventKind::Call,
         EventField::Json | EventField::IsError | EventField::Call => kind == EventKind::Result,
+        EventField::Policy | EventField::Severity | EventField::Tags => kind == EventKind::Hit,
     }
 }

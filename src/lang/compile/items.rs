@@ -10,7 +10,7 @@ use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
         ast::{Binder, FactItem, ForgetItem, Item, Name, SetItem, TableItem},
-        program::{EventField, Fact, Forget, Node, NodeKind, Scope, Table},
+        program::{EventField, Fact, Forget, Node, NodeKind, Scope, SourceSpec, Table},
         types::Ty,
         val::{Datum, Val, WhyKind},
     },
@@ -132,11 +132,12 @@ impl<'a> Compiler<'a> {
 
     fn fact(&mut self, fact: &FactItem) -> Fact {
         self.begin();
-        let from: Vec<_> = fact.from.iter().map(|s| self.source(s)).collect();
-        let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
+        self.no_hits(&fact.from);
+        let from = self.sources(&fact.from);
+        let env = feeding(&from);
         let key: Vec<Node> = fact.key.iter().map(|k| self.expr(k, &env).node).collect();
         let value = self.expr(&fact.value, &env);
-        if !fact.collects && value.ty == Ty::Any && !value.is_broken() {
+        if !fact.collects && (value.ty == Ty::Any || value.by_schema) && !value.is_broken() {
             let problem = Diagnostic::error(
                 Code::FactValueType,
                 fact.value.span,
@@ -146,6 +147,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(problem);
         }
         let when = fact.when.as_ref().map(|w| self.condition(w, &env));
+        self.fact_shapes.push(if fact.collects { None } else { value.shape.clone() });
         let reads_json = key.iter().chain([&value.node]).any(reads_json);
         Fact {
             name: fact.name.text.clone(),
@@ -162,8 +164,9 @@ impl<'a> Compiler<'a> {
 
     fn forget(&mut self, forget: &ForgetItem) {
         self.begin();
-        let from: Vec<_> = forget.from.iter().map(|s| self.source(s)).collect();
-        let env = feeding(from.iter().flat_map(|s| s.kinds.iter().copied()));
+        self.no_hits(&forget.from);
+        let from = self.sources(&forget.from);
+        let env = feeding(&from);
         let key: Vec<Node> = forget.key.iter().map(|k| self.expr(k, &env).node).collect();
         let when = forget.when.as_ref().map(|w| self.condition(w, &env));
         match self.decls.get(&forget.name.text) {
@@ -203,11 +206,11 @@ impl<'a> Compiler<'a> {
                 continue;
             }
             self.begin();
-            let mut env = Env { names: Vec::new(), this: EventKind::ALL.to_vec(), it: None, reads: Reads::All };
+            let mut env = Env::judging(EventKind::ALL.to_vec(), Arc::from([]));
             for param in &def.params {
                 let unknown = NodeKind::Const(Val::unknown(WhyKind::Missing, param.span));
                 let node = Node::new(param.span, unknown);
-                env.names.push((param.text.clone(), super::Binding::Argument(node), Ty::Any));
+                env.names.push((param.text.clone(), super::Binding::Argument(node, None), Ty::Any));
             }
             self.expanding.push(def.name.text.clone());
             self.expr(&def.body, &env);
@@ -230,8 +233,9 @@ pub(super) fn wrong_keys(fact: &str, columns: usize, given: usize) -> String {
 }
 
 /// The surroundings of a fact's parts: the feeding event and nothing else.
-fn feeding(kinds: impl Iterator<Item = EventKind>) -> Env {
-    Env { names: Vec::new(), this: kinds.collect(), it: None, reads: Reads::Nothing }
+fn feeding(sources: &[SourceSpec]) -> Env {
+    let kinds = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
+    Env { reads: Reads::Nothing, ..Env::judging(kinds, Arc::from(sources)) }
 }
 
 /// Whether an expression reads the event's own JSON.

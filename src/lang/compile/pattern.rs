@@ -1,7 +1,7 @@
 //! History functions: a pattern's condition is split into what the earlier event decides alone, what
 //! can be joined by an index, and what has to be looked at; that gives the plan of its cell.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Compiler, Decl, Env, Reads, Typed};
 use crate::{
@@ -154,7 +154,7 @@ impl<'a> Compiler<'a> {
         if !self.may_ask_history(at, env) {
             return Typed::broken(at);
         }
-        let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
+        let sources = self.sources(&pattern.sources);
         if op == HistoryOp::Previous
             && (pattern.filter.is_some() || pattern.sources.iter().any(|s| s.tools != Tools::Any))
         {
@@ -173,8 +173,10 @@ impl<'a> Compiler<'a> {
             self.error(Code::NotHere, source.span, "nothing comes after the end of a session");
         }
         let kinds: Vec<EventKind> = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
-        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let it_sources = Arc::from(sources.as_slice());
+        let inner = Env { it: Some(kinds), it_sources, reads: Reads::Facts, ..env.clone() };
         let mut split = self.split(pattern.filter.as_deref(), &inner);
+        self.note_hits(&sources, &split.whole);
         let (elements, inner) = match &pattern.elements {
             Some(binder) => {
                 let (elements, env) = self.elements(op, binder, &inner);
@@ -209,6 +211,17 @@ impl<'a> Compiler<'a> {
             && since.as_ref().is_none_or(|(_, rest)| rest.is_empty() && reaching == 0 && !window.before_turn)
             && !(window.before_turn && reaching > 0)
             && !(reaching > 0 && matches!(op, HistoryOp::First | HistoryOp::Min | HistoryOp::Max));
+        let bounded = window.turns.is_some() || window.events.is_some() || pattern.since.is_some();
+        let joined = !split.joins.is_empty();
+        if !bounded && !joined && (!split.rest.is_empty() || late_element) {
+            let problem = Diagnostic::error(
+                Code::CannotIndex,
+                pattern.span,
+                "earlier events have to be looked at one by one here, and nothing bounds how many",
+            )
+            .help("add `within 100 events`, or an equality between `it` and the judged event");
+            self.problems.push(problem);
+        }
         let (since, since_rest) = match since {
             Some((opening, rest)) => (Some(opening), rest),
             None => (None, Vec::new()),
@@ -241,6 +254,7 @@ impl<'a> Compiler<'a> {
         };
         let ask = Ask {
             cell: self.cell(cell),
+            op,
             present: split.present,
             key: asked_key,
             rest: split.rest,
@@ -374,10 +388,12 @@ impl<'a> Compiler<'a> {
         if windowed {
             self.error(Code::NotHere, pattern.span, "what opens a `since` window has no window of its own");
         }
-        let sources: Vec<_> = pattern.sources.iter().map(|s| self.source(s)).collect();
+        let sources = self.sources(&pattern.sources);
         let kinds = sources.iter().flat_map(|s| s.kinds.iter().copied()).collect();
-        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let it_sources = Arc::from(sources.as_slice());
+        let inner = Env { it: Some(kinds), it_sources, reads: Reads::Facts, ..env.clone() };
         let mut split = self.split(pattern.filter.as_deref(), &inner);
+        self.note_hits(&sources, &split.whole);
         let local = std::mem::take(&mut split.local);
         let rest = split.whole.into_iter().filter(|node| Deps::of(node).now()).collect();
         (Opening { sources, local }, rest)

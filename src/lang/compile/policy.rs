@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Binding, Compiler, Env, Reads};
+use super::{Binding, Compiler, Env};
 use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
@@ -39,6 +39,8 @@ impl<'a> Compiler<'a> {
         self.begin();
         self.slots = 0;
         self.lets = Vec::new();
+        self.let_shapes = Vec::new();
+        self.slot_shapes = HashMap::new();
         let mut seen: HashMap<&'static str, Span> = HashMap::new();
         let mut severity = None;
         let mut tags = Vec::new();
@@ -47,7 +49,8 @@ impl<'a> Compiler<'a> {
         // The trigger first, wherever it stands: conditions are checked against the judged event's kind.
         for statement in &policy.statements {
             if let StatementKind::On(sources) = &statement.kind {
-                let specs: Vec<_> = sources.iter().map(|s| self.source(s)).collect();
+                self.no_hits(sources);
+                let specs = self.sources(sources);
                 on.get_or_insert(specs);
             }
         }
@@ -55,10 +58,12 @@ impl<'a> Compiler<'a> {
             Some(specs) => specs.iter().flat_map(|s| s.kinds.iter().copied()).collect(),
             None => EventKind::ALL.to_vec(),
         };
-        let mut env = Env { names: Vec::new(), this: kinds, it: None, reads: Reads::All };
+        let sources = on.clone().unwrap_or_default();
+        let mut env = Env::judging(kinds, sources.into());
         self.later = policy.statements.iter().filter_map(|s| s.let_name()).rev().collect();
         let mut conditions = Vec::new();
         let mut effect = None;
+        let mut reported = Vec::new();
         let mut message = Vec::new();
         let mut let_names = Vec::new();
         for statement in &policy.statements {
@@ -101,12 +106,14 @@ impl<'a> Compiler<'a> {
                     let typed = self.expr(value, &env);
                     self.later.pop();
                     self.lets.push(typed.node);
+                    self.let_shapes.push(typed.shape);
                     let_names.push((name.text.clone(), value.span));
                     env.names.push((name.text.clone(), Binding::Let(self.lets.len() - 1), typed.ty));
                 }
                 StatementKind::When(condition) => conditions.push(self.cond(condition, &env)),
-                StatementKind::Effect { effect: which, negated, condition } => {
+                StatementKind::Effect { effect: which, once_per, negated, condition } => {
                     effect = Some(*which);
+                    reported = once_per.iter().map(|key| self.expr(key, &env).node).collect();
                     let cond = self.cond(condition, &env);
                     conditions.push(if *negated { Cond::Not(Box::new(cond)) } else { cond });
                 }
@@ -123,10 +130,18 @@ impl<'a> Compiler<'a> {
             }
         }
         let effect = self.shape(policy, &seen, effect)?;
+        let shown = message.iter().filter_map(|part| match part {
+            MessagePart::Hole(node) => Some(node),
+            MessagePart::Text(_) => None,
+        });
+        let mut all = Used::default();
+        conditions.iter().for_each(|c| all.cond(c));
+        self.lets.iter().chain(&reported).chain(shown).for_each(|node| all.node(node));
+        let reads_hits = all.cells.iter().any(|cell| self.cells.get(*cell).is_some_and(super::hits::reads_hits));
         let lets = std::mem::take(&mut self.lets);
         let mut used = Used::default();
         conditions.iter().for_each(|c| used.cond(c));
-        lets.iter().for_each(|l| used.node(l));
+        lets.iter().chain(&reported).for_each(|node| used.node(node));
         Some(Policy {
             id: policy.id.text.clone(),
             title: policy.title.clone(),
@@ -136,13 +151,16 @@ impl<'a> Compiler<'a> {
             question,
             on: on.unwrap_or_default(),
             conditions,
+            once_per: reported,
             lets,
             let_names,
             slots: self.slots,
             message,
             cells: used.cells,
             facts: used.facts,
+            reads_hits,
             span: policy.id.span,
+            whole: policy.span,
         })
     }
 

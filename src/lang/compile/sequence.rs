@@ -195,9 +195,11 @@ impl<'a> Compiler<'a> {
         if let Some(source) = sources.iter().find(|s| s.kinds.contains(&EventKind::End)) {
             self.error(Code::NotHere, source.span, "nothing comes after the end of a session");
         }
-        let specs: Vec<SourceSpec> = sources.iter().map(|s| self.source(s)).collect();
+        self.no_hits(sources);
+        let specs = self.sources(sources);
         let kinds = specs.iter().flat_map(|s| s.kinds.iter().copied()).collect();
-        let inner = Env { it: Some(kinds), reads: Reads::Facts, ..env.clone() };
+        let it_sources = std::sync::Arc::from(specs.as_slice());
+        let inner = Env { it: Some(kinds), it_sources, reads: Reads::Facts, ..env.clone() };
         let parts: Vec<&Expr> = match filter {
             None => Vec::new(),
             Some(Expr { kind: ExprKind::And(parts), .. }) => parts.iter().collect(),

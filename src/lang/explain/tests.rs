@@ -19,6 +19,8 @@ fn explain(text: &str) -> Explanation {
         categories: Arc::new(Categories::compile(&[]).unwrap()),
         category_spans: Vec::new(),
         clock: None,
+        tools: None,
+        redaction: None,
     };
     let (program, found) = compile(&[module], &around);
     let shown = problems.render(&around.sources, Style::Plain) + &found.render(&around.sources, Style::Plain);
@@ -83,11 +85,11 @@ policy P "closed orders stay closed" {
 #[test]
 fn a_policy_over_history() {
     let explanation = explain(
-        r#"const hour = 60m
+        r#"const window = 60m
 policy P "not too much" {
   severity 1
   on call pay
-  deny if args.amount + sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within hour) > 500
+  deny if args.amount + sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within window) > 500
   message "{count(user)}"
 }"#,
     );
@@ -99,10 +101,10 @@ policy P "not too much" {
     judges    each call of pay
 
     fires when this holds
-      args.amount + sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within hour) > 500
+      args.amount + sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within window) > 500
 
     what it asks about earlier events
-      sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within hour)
+      sum(it.args.amount over call pay where it.args.to == args.to and it.args.kind == "out" within window)
         about   each call of pay
         where   it.args.kind == "out", tested once, when it arrives
         where   it.args.to equals args.to, found by an index
@@ -124,7 +126,7 @@ fn a_question_that_no_index_answers_looks_back() {
         r#"policy P "rising" {
   severity 1
   on call pay
-  review unless once(call pay where it.args.amount > args.amount since (user where it.text contains "go") before this turn)
+  review unless once(call pay where it.args.amount > args.amount since (user where it.text contains "go") within 400 events before this turn)
 }"#,
     );
     assert!(explanation.cost.scans_history);
@@ -136,19 +138,20 @@ fn a_question_that_no_index_answers_looks_back() {
     judges    each call of pay
 
     fires when this holds
-      not: once(call pay where it.args.amount > args.amount since (user where it.text contains "go") before this turn)
+      not: once(call pay where it.args.amount > args.amount since (user where it.text contains "go") within 400 events before this turn)
 
     what it asks about earlier events
-      once(call pay where it.args.amount > args.amount since (user where it.text contains "go") before this turn)
+      once(call pay where it.args.amount > args.amount since (user where it.text contains "go") within 400 events before this turn)
         about   each call of pay
         where   it.args.amount > args.amount, tested one by one
+        window  within 400 events
         window  before this turn
         window  since the latest of: each user message, where it.text contains "go"
         keeps   the last 256 such events
         answer  by looking at them: at most 256
 
     cost      bounded per event, looks back
-              `once(call pay where it.args.amount > args.amount since (user where it.text contains "go") before this turn)` looks at earlier events one by one, at most 256
+              `once(call pay where it.args.amount > args.amount since (user where it.text contains "go") within 400 events before this turn)` looks at earlier events one by one, at most 256
     "#);
     let json = serde_json::to_value(&explanation).unwrap();
     assert_eq!(json.pointer("/history/0/at_most"), Some(&serde_json::json!(256)));

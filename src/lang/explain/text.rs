@@ -21,6 +21,9 @@ impl fmt::Display for Explanation {
         entries(f, "where", self.names.iter().map(|n| format!("{} = {}", n.name, n.is)))?;
         writeln!(f, "\nfires when {}", if self.conditions.len() == 1 { "this holds" } else { "all of these hold" })?;
         self.conditions.iter().try_for_each(|clause| lines(f, clause, 1))?;
+        if !self.once_per.is_empty() {
+            writeln!(f, "\nreported once a session for each {}", self.once_per.join(", "))?;
+        }
         if !self.facts.is_empty() {
             writeln!(f, "\nfacts it reads")?;
             self.facts.iter().try_for_each(|fact| fact_lines(f, fact))?;

@@ -40,8 +40,7 @@ pub(super) fn events(source: &SourceSpec) -> String {
         },
         ToolSpec::Glob(pattern) => Some(format!("a tool named {pattern}")),
     };
-    let all_but_end = EventKind::ALL.len() - 1;
-    if tools.is_none() && source.kinds.len() == all_but_end {
+    if tools.is_none() && source.kinds.len() == EventKind::OF_THE_TRACE.len() {
         return "each event".to_owned();
     }
     let kinds: Vec<String> = source.kinds.iter().map(|kind| of_kind(*kind, tools.as_deref())).collect();
@@ -51,6 +50,7 @@ pub(super) fn events(source: &SourceSpec) -> String {
 fn of_kind(kind: EventKind, tools: Option<&str>) -> String {
     match (kind, tools) {
         (EventKind::End, _) => "the end of the session".to_owned(),
+        (EventKind::Hit, _) => "each violation of an earlier turn".to_owned(),
         (EventKind::Call, None) => "each call".to_owned(),
         (EventKind::Call, Some(tools)) => format!("each call of {tools}"),
         (EventKind::Result, None) => "each result".to_owned(),

@@ -168,8 +168,8 @@ impl<'t> Place<'t> {
             return Some(format!("`{}` stands inside a policy", self.found));
         }
         let operators = [
-            "and", "or", "in", "is", "as", "default", "mentions", "matches", "contains", "starts", "ends", "union",
-            "concat", "mod",
+            "and", "or", "in", "is", "as", "default", "mentions", "detects", "matches", "contains", "starts", "ends",
+            "union", "concat", "mod",
         ];
         let as_value = self.expected.an_expression() && !self.first_of_line() && !operators.contains(&self.found);
         if self.is_word() && !is_name(self.found) && (self.expected.has(Rule::name) || as_value) {
@@ -203,6 +203,7 @@ impl<'t> Place<'t> {
                 "comparisons do not chain: join two of them with `and`"
             }
             (_, ",") if self.expected.has(Rule::k_or) && !operator => "several tools stand in braces: `call in {a, b}`",
+            ("once", "if" | "unless") => "say for what it is reported once: `once per args.id`",
             (_, "allow") => "policies say what is denied, reviewed or flagged; everything else is allowed",
             ("exists" | "some", _) => "write `any x in LIST: CONDITION`",
             ("forall" | "every" | "each", _) => "write `all x in LIST: CONDITION`",

@@ -9,7 +9,7 @@ pub(super) const ITEM_WORDS: [&str; 7] = ["set", "table", "const", "fact", "forg
 pub(super) const STATEMENT_WORDS: [&str; 11] =
     ["severity", "tags", "on", "let", "when", "deny", "review", "flag", "milestone", "message", "judge"];
 
-const KIND_WORDS: [&str; 7] = ["system", "user", "assistant", "call", "result", "any", "end"];
+const KIND_WORDS: [&str; 8] = ["system", "user", "assistant", "call", "result", "hit", "any", "end"];
 
 const TYPE_WORDS: [&str; 7] = ["string", "number", "whole", "bool", "list", "object", "null"];
 
@@ -35,6 +35,8 @@ fn keyword(rule: Rule) -> Option<&'static str> {
         Rule::k_tags => "tags",
         Rule::k_message => "message",
         Rule::k_judge => "judge",
+        Rule::k_once => "once",
+        Rule::k_per => "per",
         Rule::k_from => "from",
         Rule::k_collects => "collects",
         Rule::k_where => "where",
@@ -52,6 +54,7 @@ fn keyword(rule: Rule) -> Option<&'static str> {
         Rule::k_as => "as",
         Rule::k_default => "default",
         Rule::k_mentions => "mentions",
+        Rule::k_detects => "detects",
         Rule::k_matches => "matches",
         Rule::k_contains => "contains",
         Rule::k_with => "with",
@@ -117,6 +120,8 @@ impl Expected<'_> {
         for rule in self.0 {
             let word = match (keyword(*rule), described(*rule)) {
                 (Some(_), _) if operators && is_operator(*rule) => continue,
+                // Few policies need it where all need `if` or `unless`.
+                (Some(_), _) if *rule == Rule::k_once && self.has(Rule::polarity) => continue,
                 (Some(word), _) => format!("`{word}`"),
                 (None, Some(word)) => word.to_owned(),
                 (None, None) => continue,
@@ -193,6 +198,7 @@ fn is_operator(rule: Rule) -> bool {
             | Rule::k_as
             | Rule::k_default
             | Rule::k_mentions
+            | Rule::k_detects
             | Rule::k_matches
             | Rule::k_contains
             | Rule::k_starts

@@ -109,21 +109,26 @@ fn operator() -> impl Strategy<Value = BinaryOp> {
 
 fn tools() -> impl Strategy<Value = Tools> {
     let tool = || text().prop_map(|text| Name { text, span: nowhere() });
+    let glob = || select(vec!["db_*", "*", "*_x_*"]).prop_map(|g| Name { text: g.into(), span: nowhere() });
+    let listed_tool = || {
+        prop_oneof![
+            tool().prop_map(|name| ToolName { name, is_glob: false }),
+            glob().prop_map(|name| ToolName { name, is_glob: true }),
+        ]
+    };
     prop_oneof![
         Just(Tools::Any),
         name().prop_map(Tools::Named),
         tool().prop_map(Tools::Named),
-        select(vec!["db_*", "*", "*_x_*"]).prop_map(|g| Tools::Glob(Name { text: g.into(), span: nowhere() })),
+        glob().prop_map(Tools::Glob),
         name().prop_map(Tools::Set),
-        vec(tool(), 1..4).prop_map(Tools::OneOf),
+        vec(listed_tool(), 1..4).prop_map(Tools::OneOf),
     ]
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    let kinds = prop_oneof![
-        select(EventKind::ALL.to_vec()).prop_map(|k| vec![k]),
-        Just(EventKind::ALL.into_iter().filter(|k| *k != EventKind::End).collect()),
-    ];
+    let kinds =
+        prop_oneof![select(EventKind::ALL.to_vec()).prop_map(|k| vec![k]), Just(EventKind::OF_THE_TRACE.to_vec()),];
     (kinds, tools()).prop_map(|(kinds, tools)| Source { span: nowhere(), kinds, tools })
 }
 
@@ -228,6 +233,7 @@ fn expr() -> impl Strategy<Value = Expr> + Clone {
             some(2).prop_map(ExprKind::Or),
             (operator(), one(), one()).prop_map(|(op, a, b)| ExprKind::Binary(op, a, b)),
             (one(), name()).prop_map(|(e, n)| ExprKind::Mentions(e, n)),
+            (one(), word()).prop_map(|(e, n)| ExprKind::Detects(e, n)),
             (one(), pattern_text()).prop_map(|(e, r)| ExprKind::Matches(e, r)),
             (function(), vec(argument, 0..3)).prop_map(|(n, a)| ExprKind::Apply(n, a)),
             (quantity, binder(inner.clone()), one()).prop_map(|(q, b, e)| ExprKind::Quantifier(q, b, e)),
@@ -260,10 +266,8 @@ fn statement() -> impl Strategy<Value = StatementKind> {
         vec(source(), 1..3).prop_map(StatementKind::On),
         (name(), expr()).prop_map(|(n, e)| StatementKind::Let(n, e)),
         expr().prop_map(StatementKind::When),
-        (effect, any::<bool>(), expr()).prop_map(|(effect, negated, condition)| StatementKind::Effect {
-            effect,
-            negated,
-            condition
+        (effect, vec(expr(), 0..3), any::<bool>(), expr()).prop_map(|(effect, once_per, negated, condition)| {
+            StatementKind::Effect { effect, once_per, negated, condition }
         }),
         vec(pair, 0..3).prop_map(|pairs| StatementKind::Message(
             pairs.into_iter().flat_map(|(a, b)| a.into_iter().chain([b])).collect()

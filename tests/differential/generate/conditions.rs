@@ -66,8 +66,8 @@ impl Generator<'_> {
             },
             24 => {
                 let text = self.text(scope);
-                let test =
-                    ["contains \"x\"", "starts with \"y\"", "matches /[xy] ?1/", "mentions yes"][self.random.index(4)];
+                let test = ["contains \"x\"", "starts with \"y\"", "matches /[xy] ?1/", "mentions yes", "detects ip"]
+                    [self.random.index(5)];
                 node(Sort::Bool, &format!("@ {test}"), vec![text])
             }
             25 if scope.depth > 0 => {
@@ -121,6 +121,15 @@ impl Generator<'_> {
                 let bound = self.path(scope.judged, "a");
                 node(Sort::Bool, &format!("previous({kind}).{field} == @"), vec![bound])
             }
+            36 if scope.depth > 0 => {
+                let parts = vec![self.any_path(scope, "a"), self.any_path(scope, "b")];
+                let test = [
+                    "path_within(join([\"/\", @, \"/../\", @], \"\"), \"/x\")",
+                    "host_within(join([@, \".\", @], \"\"), \"x\")",
+                    "url(join([\"http://\", @, \"/\", @], \"\")).host == \"x\"",
+                ];
+                node(Sort::Bool, test[self.random.index(3)], parts)
+            }
             30 if scope.judged == Kind::Result || scope.it == Some(Kind::Result) => {
                 let event = if scope.it == Some(Kind::Result) { "it." } else { "" };
                 node(Sort::Bool, &format!("{event}is_error"), Vec::new())
@@ -156,6 +165,7 @@ impl Generator<'_> {
                     Kind::Call => "args.a",
                     Kind::Result => "call.args.a",
                     Kind::Message => "text",
+                    Kind::Hit => "policy",
                 };
                 let parts = vec![pattern, self.path(scope.judged, "a")];
                 let op = ["first", "last"][self.random.index(2)];
@@ -198,7 +208,7 @@ impl Generator<'_> {
     pub(super) fn text(&mut self, scope: &Scope) -> Node<Sort> {
         match self.random.below(4) {
             0 => self.any_path(scope, "a"),
-            1 if scope.it.is_some() => node(Sort::Text, "it.text", Vec::new()),
+            1 if scope.it.is_some_and(|kind| kind != Kind::Hit) => node(Sort::Text, "it.text", Vec::new()),
             2 => {
                 let inner = self.any_path(scope, "a");
                 node(Sort::Text, "lower(@)", vec![inner])
@@ -212,7 +222,9 @@ impl Generator<'_> {
     /// A pattern over earlier events, and the kind of event that it gives.
     pub(super) fn pattern(&mut self, scope: &Scope, opening: bool) -> (Node<Sort>, Kind) {
         let tool = TOOLS[self.random.index(3)];
+        let hits = self.hits && self.random.chance(20);
         let (sources, kind) = match self.random.below(16) {
+            _ if hits => ("hit".to_owned(), Kind::Hit),
             0..5 => (format!("call {tool}"), Kind::Call),
             5 => ("call".to_owned(), Kind::Call),
             6 => ("call in tools".to_owned(), Kind::Call),
@@ -264,7 +276,7 @@ impl Generator<'_> {
     pub(super) fn pattern_condition(&mut self, scope: &Scope, kind: Kind) -> Node<Sort> {
         let field = ["a", "a", "a", "b", "n", "l", "o"][self.random.index(7)];
         let it = self.event_path("it.", kind, field);
-        match self.random.below(22) {
+        match self.random.below(23) {
             0..5 => {
                 let judged = self.path(scope.judged, field);
                 node(Sort::Bool, "@ == @", vec![it, judged])
@@ -300,6 +312,11 @@ impl Generator<'_> {
                 };
                 node(Sort::Bool, &format!("@ {op} @"), vec![number, bound])
             }
+            15..18 if kind == Kind::Hit => {
+                let test =
+                    ["it.policy == \"P0\"", "it.policy != \"P0\"", "it.policy in { \"P0\" }", "\"early\" in it.tags"];
+                node(Sort::Bool, test[self.random.index(4)], Vec::new())
+            }
             12 if kind == Kind::Call => {
                 let judged = self.path(scope.judged, "a");
                 node(Sort::Bool, "near(it, @)", vec![judged])
@@ -307,6 +324,11 @@ impl Generator<'_> {
             13 => {
                 let judged = self.path(scope.judged, "a");
                 node(Sort::Bool, "[@, it.turn] == [@, turn]", vec![it, judged])
+            }
+            22 => {
+                let earlier = self.calendar("it.");
+                let judged = if self.random.chance(70) { self.calendar("") } else { self.path(scope.judged, "n") };
+                node(Sort::Bool, "@ == @", vec![earlier, judged])
             }
             18 => {
                 let test =

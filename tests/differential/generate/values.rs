@@ -9,7 +9,7 @@ impl Generator<'_> {
     /// Something to compare or to use as a key.
     pub(super) fn key(&mut self, scope: &Scope) -> Node<Sort> {
         let scope = &deeper(scope);
-        match self.random.below(22) {
+        match self.random.below(23) {
             0 => node(Sort::Key, "\"x\"", Vec::new()),
             1 => node(Sort::Key, ["1", "null", "\"y\"", "true", "\"\""][self.random.index(5)], Vec::new()),
             2 => self.any_path(scope, "n"),
@@ -24,6 +24,7 @@ impl Generator<'_> {
                     Kind::Call => &["turn", "tool", "text", "seq", "id"],
                     Kind::Result => &["turn", "tool", "text", "seq"],
                     Kind::Message => &["turn", "text"],
+                    Kind::Hit => &["turn", "seq"],
                 };
                 let field = fields[self.random.index(fields.len())];
                 node(Sort::Key, &format!("{event}{field}"), Vec::new())
@@ -65,6 +66,7 @@ impl Generator<'_> {
                     Kind::Call => "args.a",
                     Kind::Result => "json.a",
                     Kind::Message => "text",
+                    Kind::Hit => "policy",
                 };
                 node(Sort::Key, &format!("{op}(@).{field}"), vec![pattern])
             }
@@ -76,13 +78,28 @@ impl Generator<'_> {
                 let parts = vec![self.key(scope), self.any_path(scope, "n")];
                 node(Sort::Key, "rate(@, @)", parts)
             }
+            22 if scope.depth > 0 => {
+                let parts = vec![self.any_path(scope, "a"), self.any_path(scope, "n")];
+                node(Sort::Key, ["[join([@, @], \"\")][0]", "[join([@, @], \"/\")][0]"][self.random.index(2)], parts)
+            }
             _ => self.any_path(scope, "a"),
         }
     }
 
+    /// A day, hour or weekday: of the judged event, or of the earlier one.
+    pub(super) fn calendar(&mut self, event: &str) -> Node<Sort> {
+        let function = ["day", "hour", "weekday"][self.random.index(3)];
+        let offset = ["", "", ", \"+23:59\"", ", -10s", ", 30s"][self.random.index(5)];
+        node(Sort::Number, &format!("{function}({event}time{offset})"), Vec::new())
+    }
+
     pub(super) fn number(&mut self, scope: &Scope) -> Node<Sort> {
         let scope = &deeper(scope);
-        match self.random.below(16) {
+        match self.random.below(18) {
+            16 => {
+                let event = if scope.it.is_some() { "it." } else { "" };
+                self.calendar(event)
+            }
             0 | 1 => node(Sort::Number, ["0", "1", "2", "0.5", "-1", "limit"][self.random.index(6)], Vec::new()),
             2 if scope.depth > 0 => {
                 let op = ["+", "-", "*", "/", "mod"][self.random.index(5)];
