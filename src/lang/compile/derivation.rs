@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Span},
     lang::{
         ast::{Derived, Expr, ExprKind},
-        program::{DerivedAsk, Id, Node, NodeKind, TextIndex, ToolSpec},
+        program::{DerivedAsk, Id, Node, NodeKind, SourceSpec, TextIndex, ToolSpec},
         types::Ty,
     },
     model::EventKind,
