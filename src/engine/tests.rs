@@ -277,3 +277,22 @@ fn what_is_reported_once_is_answered_each_time_and_remembered_within_a_bound() {
     assert_eq!(last.undecided[0].reason, crate::model::BUDGET);
     assert!(steps.iter().all(|step| step.hits.len() + step.undecided.len() == 1), "nothing passes in silence");
 }
+
+#[test]
+fn one_more_that_there_may_be_is_not_counted_as_there() {
+    let text = r#"
+        fact held[json.id as string] = json as object from result get
+        fact names collects json.id as string from result get
+        policy SOME "s" { severity 1 on call pay deny if count(h in held) > 0 }
+        policy MANY "m" { severity 1 on call pay deny if count(h in held) > 1 }
+        policy ANY "a" { severity 1 on call pay deny if any h in held: true }
+        policy NAME "n" { severity 1 on call pay deny if count(n in names) > 0 }
+    "#;
+    let mut session = Session::new(pack(text));
+    session.message(&calls(&[("get", "{}")])).unwrap();
+    // Neither fact can use it: there may be an entry that nobody has seen.
+    session.message(&message(r#"{"role":"tool","tool_call_id":"c0","content":"no JSON"}"#)).unwrap();
+    let step = session.message(&calls(&[("pay", "{}")])).unwrap();
+    let open: Vec<&str> = step.undecided.iter().map(|u| u.policy.as_ref()).collect();
+    assert_eq!((step.hits.len(), open), (0, vec!["ANY", "NAME", "SOME"]));
+}

@@ -44,6 +44,8 @@ pub struct Element<'p> {
     pub place: Place<'p>,
     /// For an entry of a fact: the event that wrote it.
     pub written: Option<Seq>,
+    /// True, or unknown for the one more that there may be.
+    pub exists: Tri,
 }
 
 impl<'p> Naive<'p> {
@@ -284,15 +286,18 @@ impl<'p> Naive<'p> {
     /// The elements of a binder's collection, each with its names bound. What may hold more than is
     /// known has one more element, of which nothing is known.
     pub fn elements(&self, binder: &'p Binder, place: &Place<'p>) -> Result<Vec<Element<'p>>, Why> {
+        let span = binder.collection.span;
         let bind = |key: Option<Val>, value: Val, written: Option<Seq>| {
             let mut place = place.with(&binder.value.text, value);
             if let (Some(name), Some(key)) = (&binder.key, key) {
                 place = place.with(&name.text, key);
             }
-            Element { place, written }
+            Element { place, written, exists: Tri::True }
         };
-        let span = binder.collection.span;
-        let nothing_known = || Val::unknown(WhyKind::Unusable, span);
+        let one_more = |key: Option<Val>| {
+            let exists = Tri::Unknown(Why::new(WhyKind::Unusable, span));
+            Element { exists, ..bind(key, Val::unknown(WhyKind::Unusable, span), None) }
+        };
         if let Some(fact) = self.fact_walked(&binder.collection, place) {
             let state = self.held(fact, place.at);
             let mut elements: Vec<Element<'p>> = state
@@ -307,7 +312,7 @@ impl<'p> Naive<'p> {
                 })
                 .collect();
             if state.uncertain {
-                elements.push(bind(Some(nothing_known()), nothing_known(), None));
+                elements.push(one_more(Some(Val::unknown(WhyKind::Unusable, span))));
             }
             return Ok(elements);
         }
@@ -323,7 +328,7 @@ impl<'p> Naive<'p> {
                 let mut elements: Vec<Element<'p>> =
                     items.iter().map(|v| bind(None, Val::json(v.clone()), None)).collect();
                 if open.is_some() {
-                    elements.push(bind(None, nothing_known(), None));
+                    elements.push(one_more(None));
                 }
                 Ok(elements)
             }
@@ -334,14 +339,18 @@ impl<'p> Naive<'p> {
         }
     }
 
+    /// Whether an element is there and passes the binder's `where`.
+    pub fn is_candidate(&self, binder: &'p Binder, element: &Element<'p>) -> Tri {
+        element.exists.and(self.test_filter(binder.filter.as_deref(), &element.place))
+    }
+
     fn quantifier(&self, quantity: Quantity, binder: &'p Binder, body: &'p Expr, place: &Place<'p>) -> Tri {
         let elements = match self.elements(binder, place) {
             Ok(elements) => elements,
             Err(why) => return Tri::Unknown(why),
         };
-        let pairs = elements.iter().map(|element| {
-            (self.test_filter(binder.filter.as_deref(), &element.place), self.test(body, &element.place))
-        });
+        let pairs =
+            elements.iter().map(|element| (self.is_candidate(binder, element), self.test(body, &element.place)));
         match quantity {
             Quantity::Any => pairs.map(|(w, b)| w.and(b)).fold(Tri::False, Tri::or),
             Quantity::None => pairs.map(|(w, b)| w.and(b)).fold(Tri::False, Tri::or).negate(),
@@ -356,7 +365,7 @@ impl<'p> Naive<'p> {
         };
         let mut values = Vec::new();
         for candidate in &elements {
-            match self.test_filter(binder.filter.as_deref(), &candidate.place) {
+            match self.is_candidate(binder, candidate) {
                 Tri::True => values.push(self.eval(element, &candidate.place)),
                 Tri::False => {}
                 Tri::Unknown(why) => return Val::Unknown(why),
@@ -373,7 +382,7 @@ impl<'p> Naive<'p> {
         let matches = elements
             .iter()
             .map(|candidate| {
-                let filter = self.test_filter(binder.filter.as_deref(), &candidate.place);
+                let filter = self.is_candidate(binder, candidate);
                 let value = element.map_or(Val::Absent, |e| self.eval(e, &candidate.place));
                 (filter, value)
             })

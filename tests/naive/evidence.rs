@@ -114,8 +114,7 @@ impl<'p> Naive<'p> {
     fn deciding(&self, quantity: Quantity, binder: &'p Binder, body: &'p Expr, place: &Place<'p>) -> Seqs {
         let wanted = if quantity == Quantity::All { Tri::False } else { Tri::True };
         for element in self.elements(binder, place).unwrap_or_default() {
-            let filter = self.test_filter(binder.filter.as_deref(), &element.place);
-            if filter == Tri::True && self.test(body, &element.place) == wanted {
+            if self.is_candidate(binder, &element) == Tri::True && self.test(body, &element.place) == wanted {
                 let mut seqs = self.support(body, &element.place);
                 seqs.extend(binder.filter.as_deref().map(|e| self.support(e, &element.place)).unwrap_or_default());
                 seqs.extend(element.written);
@@ -129,7 +128,7 @@ impl<'p> Naive<'p> {
     fn members(&self, value: Option<&'p Expr>, binder: &'p Binder, place: &Place<'p>) -> Seqs {
         let mut seqs = Seqs::new();
         for element in self.elements(binder, place).unwrap_or_default() {
-            if self.test_filter(binder.filter.as_deref(), &element.place) == Tri::True {
+            if self.is_candidate(binder, &element) == Tri::True {
                 let parts = binder.filter.as_deref().into_iter().chain(value);
                 parts.for_each(|e| seqs.extend(self.support(e, &element.place)));
                 seqs.extend(element.written);

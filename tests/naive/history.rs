@@ -103,7 +103,10 @@ impl<'p> Naive<'p> {
             (place, m)
         };
         let (candidates, unread) = match self.elements(binder, &place) {
-            Ok(elements) => (elements.into_iter().map(|element| filtered(element.place, matches)).collect(), false),
+            Ok(elements) => (
+                elements.into_iter().map(|element| filtered(element.place, matches.and(element.exists))).collect(),
+                false,
+            ),
             // Of a list that cannot be read, nothing is known: not how many elements there are, nor what they are.
             Err(why) => {
                 let mut inside = place.with(&binder.value.text, Val::Unknown(why));

@@ -26,6 +26,15 @@ struct Candidate {
     value: Val,
     /// The event that wrote it, for entries of a fact.
     seq: Option<Seq>,
+    /// True, or unknown for the one more that there may be.
+    exists: Tri,
+}
+
+impl Candidate {
+    /// The one more that there may be, of which nothing is known.
+    fn extra(why: Why) -> Candidate {
+        Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None, exists: Tri::Unknown(why) }
+    }
 }
 
 impl<'p> Eval<'p, '_> {
@@ -67,6 +76,7 @@ impl<'p> Eval<'p, '_> {
                         key: entry.key_val(),
                         value: fact::seen_value(&entry.value, self.doubt(*fact, at)),
                         seq: Some(entry.seq),
+                        exists: Tri::True,
                     })
                     .collect();
                 (candidates, more)
@@ -139,12 +149,11 @@ impl<'p> Eval<'p, '_> {
         };
         // `all` is "none for which it does not hold"; `none` is "not any".
         let mut any = Tri::False;
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
+        for candidate in candidates.into_iter().chain(more.map(Candidate::extra)) {
             self.bind(walk, candidate.key, candidate.value);
             let recording = self.record.is_some();
             let (found, seqs) = self.apart(|e| {
-                let passes = e.filter(walk);
+                let passes = candidate.exists.and(e.filter(walk));
                 if passes == Tri::False && !recording {
                     return Tri::False;
                 }
@@ -169,10 +178,9 @@ impl<'p> Eval<'p, '_> {
         };
         let mut items = Vec::new();
         let mut doubt = None;
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
+        for candidate in candidates.into_iter().chain(more.map(Candidate::extra)) {
             self.bind(walk, candidate.key, candidate.value);
-            let ((passes, item), seqs) = self.apart(|e| match e.filter(walk) {
+            let ((passes, item), seqs) = self.apart(|e| match candidate.exists.and(e.filter(walk)) {
                 Tri::True => (Tri::True, e.eval(element)),
                 other => (other, Val::Absent),
             });
@@ -198,10 +206,9 @@ impl<'p> Eval<'p, '_> {
             Err(why) => return Val::Unknown(why),
         };
         let mut items = Vec::new();
-        let extra = more.map(|why| Candidate { key: Val::Unknown(why), value: Val::Unknown(why), seq: None });
-        for candidate in candidates.into_iter().chain(extra) {
+        for candidate in candidates.into_iter().chain(more.map(Candidate::extra)) {
             self.bind(walk, candidate.key, candidate.value);
-            let ((passes, val), seqs) = self.apart(|e| match (e.filter(walk), element) {
+            let ((passes, val), seqs) = self.apart(|e| match (candidate.exists.and(e.filter(walk)), element) {
                 (Tri::False, _) => (Tri::False, Val::Absent),
                 (passes, Some(element)) => (passes, e.eval(element)),
                 (passes, None) => (passes, Val::Absent),
@@ -226,13 +233,14 @@ impl<'p> Eval<'p, '_> {
 
 /// The elements of a value, with keys if two names are bound.
 fn elements(collection: &Val, pairs: bool, at: Span) -> Result<(Vec<Candidate>, Option<Why>), Why> {
-    let plain = |value: Val| Candidate { key: Val::Absent, value, seq: None };
+    let plain = |value: Val| Candidate { key: Val::Absent, value, seq: None, exists: Tri::True };
     match collection {
         Val::Known(Datum::Json(Value::Object(o))) if pairs => {
             let entries = o.iter().map(|(k, v)| Candidate {
                 key: Val::json(Value::String(k.clone())),
                 value: Val::json(v.clone()),
                 seq: None,
+                exists: Tri::True,
             });
             Ok((entries.collect(), None))
         }
