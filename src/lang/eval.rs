@@ -301,13 +301,15 @@ impl<'p, 's> Eval<'p, 's> {
 
     /// A tuple of exact values.
     pub(super) fn key(&mut self, parts: &'p [Node]) -> Result<Vec<Value>, Why> {
-        parts
+        // All of them are read, also after an unknown one: what is rested on does not depend on their order.
+        let read: Vec<Result<Value, Why>> = parts
             .iter()
             .map(|part| {
                 let val = self.eval(part);
                 val.as_key(part.at).cloned()
             })
-            .collect()
+            .collect();
+        read.into_iter().collect()
     }
 
     // ---- facts ----
