@@ -470,8 +470,10 @@ impl Accumulator {
                 policy,
                 category: result.category,
                 anomaly: result.anomaly.is_some(),
+                serial: self.results,
                 perfect: self.streak > streak_before,
-                streak_before: Some(streak_before),
+                streak_before,
+                ended_by: None,
             });
             self.add(Aged { score, high, policy }, settings.window);
         }
@@ -488,8 +490,8 @@ impl Accumulator {
         };
         self.streak = if perfect { self.streak + 1 } else { 0 };
         if !perfect {
-            // What comes before the end of a streak says nothing about the next one.
-            self.open.iter_mut().for_each(|open| open.streak_before = None);
+            let end = Some(self.results);
+            self.open.iter_mut().filter(|open| open.ended_by.is_none()).for_each(|open| open.ended_by = end);
         }
     }
 

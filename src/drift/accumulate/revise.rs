@@ -20,10 +20,14 @@ pub(super) struct OpenScore {
     pub(super) policy: bool,
     pub(super) category: Option<Category>,
     pub(super) anomaly: bool,
-    /// Whether it lengthened the streak.
+    /// Its place among all results of the session.
+    pub(super) serial: u64,
+    /// Whether it lengthened the streak; otherwise it ended one.
     pub(super) perfect: bool,
-    /// The streak before it, as long as nothing has ended a streak since.
-    pub(super) streak_before: Option<u64>,
+    /// The streak before it.
+    pub(super) streak_before: u64,
+    /// The result that ended the streak that it is in; nothing as long as that goes on.
+    pub(super) ended_by: Option<u64>,
 }
 
 impl Accumulator {
@@ -73,9 +77,7 @@ impl Accumulator {
         if let Some(count) = open.category.and_then(|category| self.scored_by_category.get_mut(&category)) {
             *count = count.saturating_sub(1);
         }
-        if let Some(before) = open.streak_before {
-            self.streak = if open.perfect { self.streak.saturating_sub(1) } else { before + self.streak };
-        }
+        self.mend_streak(open);
         self.scored -= 1;
         self.sums.n -= 1;
         let later = self.sums.y - open.y_before - open.score;
@@ -88,9 +90,25 @@ impl Accumulator {
         for other in self.open.iter_mut().filter(|other| other.x > open.x) {
             other.x -= 1;
             other.y_before -= open.score;
-            if let (Some(theirs), Some(ours)) = (&mut other.streak_before, open.streak_before) {
-                *theirs = if open.perfect { theirs.saturating_sub(1) } else { *theirs + ours };
+        }
+    }
+
+    /// The streak as it would be without a score: one shorter without a perfect one; without one that ended a
+    /// streak, the streaks on both sides of it are one.
+    fn mend_streak(&mut self, gone: &OpenScore) {
+        let change = if gone.perfect { -1 } else { i64::try_from(gone.streak_before).unwrap_or(i64::MAX) };
+        let longer = |streak: u64| streak.saturating_add_signed(change);
+        match gone.ended_by {
+            None => self.streak = longer(self.streak),
+            // What has ended the streak for good needs to know it no longer.
+            Some(end) => {
+                if let Some(end) = self.open.iter_mut().find(|open| open.serial == end) {
+                    end.streak_before = longer(end.streak_before);
+                }
             }
+        }
+        for open in self.open.iter_mut().filter(|open| open.ended_by == Some(gone.serial)) {
+            open.ended_by = gone.ended_by;
         }
     }
 
