@@ -175,7 +175,7 @@ fn calibration(node: &Node, diags: &mut Diagnostics) -> Calibration {
 /// What one session may cost; a pack can lower the limits, not raise them.
 ///
 /// ```yaml
-/// limits: {event_steps: 100000, turn_steps: 1000000, state_bytes: 4194304}
+/// limits: {event_steps: 100000, turn_steps: 1000000, state_bytes: 4194304, tokens: 50000}
 /// ```
 fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
     let most = Limits::default();
@@ -191,6 +191,11 @@ fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
     if let Some(node) = fields.get("state_bytes") {
         let read = count_up_to(node, "`state_bytes`", bytes, diags).and_then(|n| usize::try_from(n).ok());
         limits.bytes = read.unwrap_or(limits.bytes);
+    }
+    if let Some(node) = fields.get("tokens") {
+        let tokens = u64::try_from(most.tokens).unwrap_or(u64::MAX);
+        let read = count_up_to(node, "`tokens`", tokens, diags).and_then(|n| usize::try_from(n).ok());
+        limits.tokens = read.unwrap_or(limits.tokens);
     }
     fields.finish(diags);
     limits
