@@ -65,21 +65,22 @@ fn pack(policies: &str) -> Arc<Pack> {
 /// A minute of a session that goes on for ever: a user, a result with a new account, a look, a payment.
 fn message(i: usize) -> Value {
     let (round, time) = (i / 5, i * 12);
-    let call = |tool: &str, args: String| {
+    // Only what is answered has an id: calls that wait for ever are another question.
+    let call = |id: &str, tool: &str, args: String| {
         format!(
-            r#"{{"role":"assistant","content":null,"time":{time},"tool_calls":[{{"id":"c{i}","type":"function","function":{{"name":"{tool}","arguments":{{{args}}}}}}}]}}"#
+            r#"{{"role":"assistant","content":null,"time":{time},"tool_calls":[{{{id}"type":"function","function":{{"name":"{tool}","arguments":{{{args}}}}}}}]}}"#
         )
     };
     let text = match i % 5 {
         0 => format!(r#"{{"role":"user","content":"Please go on with number {round}.","time":{time}}}"#),
-        1 => call("read", format!(r#""id":"r{round}""#)),
+        1 => call(&format!(r#""id":"c{i}","#), "read", format!(r#""id":"r{round}""#)),
         2 => format!(
             r#"{{"role":"tool","tool_call_id":"c{}","time":{time},"content":"{{\"id\":\"account_{round}\",\"note\":\"opened on day {round} by clerk_{}\",\"closed\":false}}"}}"#,
             i - 1,
             round % 90
         ),
-        3 => call("look", format!(r#""id":"r{round}""#)),
-        _ => call("pay", format!(r#""to":"payee_{}","amount":10"#, round % 40)),
+        3 => call("", "look", format!(r#""id":"r{round}""#)),
+        _ => call("", "pay", format!(r#""to":"payee_{}","amount":10"#, round % 40)),
     };
     json::parse(text.as_bytes()).unwrap()
 }
