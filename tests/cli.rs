@@ -9,6 +9,8 @@
     reason = "tests"
 )]
 
+mod command;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
@@ -17,43 +19,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use command::{Ran, probity as probity_with};
 use serde_json::{Value, json};
-
-/// What a run gave.
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn lines(&self) -> Vec<Value> {
-        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
-    }
-}
 
 fn probity(args: &[&str]) -> Ran {
     probity_with(args, "")
-}
-
-fn probity_with(args: &[&str], input: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
-        .args(args)
-        .env_remove("PROBITY_RULES")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that reads nothing closes its end.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let ended = child.wait_with_output().unwrap();
-    Ran {
-        code: ended.status.code().unwrap(),
-        out: String::from_utf8(ended.stdout).unwrap(),
-        err: String::from_utf8(ended.stderr).unwrap(),
-    }
 }
 
 /// A folder of packs with one pack in it.

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
+mod drawn;
+
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
+use drawn::drawn;
 use probity::{
     diag::Style,
     engine::{load_pack_files, run_tests},
@@ -82,16 +85,7 @@ fn every_example_of_the_reference_gives_what_it_shows() {
 /// The table of functions is the one that the program has. `UPDATE_FIXTURES=1` writes it.
 #[test]
 fn the_table_of_functions_is_that_of_the_program() {
-    let text = fs::read_to_string("grammar/README.md").unwrap();
-    let start = text.find("## Functions\n").unwrap();
-    let table = start + text[start..].find("| function |").unwrap();
-    let end = table + text[table..].find("\n\n").unwrap() + 1;
-    let expected = builtin::reference();
-    if std::env::var_os("UPDATE_FIXTURES").is_some() {
-        fs::write("grammar/README.md", format!("{}{expected}{}", &text[..table], &text[end..])).unwrap();
-    } else {
-        assert_eq!(text[table..end], expected, "UPDATE_FIXTURES=1 brings the table up to date");
-    }
+    drawn("grammar/README.md", "functions", &builtin::reference());
 }
 
 /// A function is one sentence to whoever looks it up, and something that can be tried.

@@ -2,13 +2,10 @@
 //! this draws is the one in the language's reference; `UPDATE_FIXTURES=1` writes it there.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
-use std::fs;
+mod drawn;
 
+use drawn::drawn;
 use probity::keywords::{Categories, CategorySpec, MatchMode, Step, Steps};
-
-const REFERENCE: &str = "grammar/README.md";
-const BEGIN: &str = "<!-- spellings: begin -->\n";
-const END: &str = "<!-- spellings: end -->\n";
 
 /// Columns: what `normalize` lists.
 const WAYS: [(&str, &[Step]); 6] = [
@@ -65,13 +62,5 @@ fn table() -> String {
 
 #[test]
 fn the_reference_says_which_spellings_are_caught() {
-    let text = fs::read_to_string(REFERENCE).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (shown, after) = rest.split_once(END).unwrap();
-    let table = table();
-    if std::env::var_os("UPDATE_FIXTURES").is_some() {
-        fs::write(REFERENCE, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-        return;
-    }
-    assert_eq!(shown, table);
+    drawn("grammar/README.md", "spellings", &table());
 }

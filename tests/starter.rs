@@ -2,6 +2,8 @@
 //! in which nobody attacks. The tables in the pack's README are drawn here; `UPDATE_FIXTURES=1` writes them there.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
+mod drawn;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -14,6 +16,8 @@ use probity::{
     ingest::Episode,
     model::Effect,
 };
+
+use drawn::drawn;
 
 const README: &str = "rules/starter/README.md";
 
@@ -104,21 +108,9 @@ fn airline() -> String {
     out
 }
 
-fn drawn(name: &str, table: &str) {
-    let text = fs::read_to_string(README).unwrap();
-    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"));
-    let (before, rest) = text.split_once(&begin).unwrap();
-    let (shown, after) = rest.split_once(&end).unwrap();
-    if std::env::var_os("UPDATE_FIXTURES").is_some() {
-        fs::write(README, format!("{before}{begin}{table}{end}{after}")).unwrap();
-    } else {
-        assert_eq!(shown, table, "{name}: read the difference, then run with UPDATE_FIXTURES=1");
-    }
-}
-
 #[test]
 fn the_readme_says_what_is_caught_and_what_is_missed() {
-    drawn("injected", &injected());
-    drawn("benign", &benign());
-    drawn("traces", &airline());
+    drawn(README, "injected", &injected());
+    drawn(README, "benign", &benign());
+    drawn(README, "traces", &airline());
 }

@@ -185,13 +185,20 @@ fn walk(pack: &Pack, policy: &Explanation, trace: &Path, args: &Args, out: &mut 
     Ok(exit)
 }
 
+fn truth(holds: Option<bool>) -> &'static str {
+    match holds {
+        Some(true) => "true",
+        Some(false) => "false",
+        None => "unknown",
+    }
+}
+
 /// Where the policy was nearest to firing without doing so, and what kept it.
 fn nearest_words(episode: &str, miss: &Visit, out: &mut Output) -> Result<(), Failure> {
     let kept = counted(miss.short, "condition", "conditions");
     out.line(format_args!("nearest miss: {episode}, turn {}, {}: {kept} short", miss.turn, miss.event))?;
     for condition in miss.conditions.iter().filter(|c| c.short) {
-        let truth = condition.holds.map_or("unknown", |holds| if holds { "true" } else { "false" });
-        out.line(format_args!("    {truth:<8} {}", condition.source))?;
+        out.line(format_args!("    {:<8} {}", truth(condition.holds), condition.source))?;
     }
     Ok(())
 }
@@ -207,11 +214,6 @@ fn visits(walked: &Walked<'_>, out: &mut Output) -> Result<(), Failure> {
         };
         out.line(format_args!("  turn {:<3} {:<40} {fate}", visit.turn, visit.event))?;
         for condition in &visit.conditions {
-            let holds = match condition.holds {
-                Some(true) => "true",
-                Some(false) => "false",
-                None => "unknown",
-            };
             let turns: Vec<String> = condition.rests_on_turns.iter().map(ToString::to_string).collect();
             let mut words = condition.source.clone();
             if let Some(reason) = &condition.reason {
@@ -220,7 +222,7 @@ fn visits(walked: &Walked<'_>, out: &mut Output) -> Result<(), Failure> {
             if !turns.is_empty() {
                 words.push_str(&format!("  (from turn {})", turns.join(", ")));
             }
-            out.line(format_args!("    {holds:<8} {words}"))?;
+            out.line(format_args!("    {:<8} {words}", truth(condition.holds)))?;
         }
     }
     Ok(())

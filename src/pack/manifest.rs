@@ -179,26 +179,19 @@ fn calibration(node: &Node, diags: &mut Diagnostics) -> Calibration {
 /// ```
 fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
     let most = Limits::default();
-    let mut limits = most;
-    let Some(mut fields) = Fields::of(node, "`limits`", diags) else { return limits };
-    let bytes = u64::try_from(most.bytes).unwrap_or(u64::MAX);
-    if let Some(node) = fields.get("event_steps") {
-        limits.steps = count_up_to(node, "`event_steps`", most.steps, diags).unwrap_or(limits.steps);
-    }
-    if let Some(node) = fields.get("turn_steps") {
-        limits.turn_steps = count_up_to(node, "`turn_steps`", most.turn_steps, diags).unwrap_or(limits.turn_steps);
-    }
-    if let Some(node) = fields.get("state_bytes") {
-        let read = count_up_to(node, "`state_bytes`", bytes, diags).and_then(|n| usize::try_from(n).ok());
-        limits.bytes = read.unwrap_or(limits.bytes);
-    }
-    if let Some(node) = fields.get("tokens") {
-        let tokens = u64::try_from(most.tokens).unwrap_or(u64::MAX);
-        let read = count_up_to(node, "`tokens`", tokens, diags).and_then(|n| usize::try_from(n).ok());
-        limits.tokens = read.unwrap_or(limits.tokens);
-    }
+    let Some(mut fields) = Fields::of(node, "`limits`", diags) else { return most };
+    let mut at_most = |key: &'static str, most: u64| {
+        let read = fields.get(key).and_then(|node| count_up_to(node, &format!("`{key}`"), most, diags));
+        read.unwrap_or(most)
+    };
+    let steps = at_most("event_steps", most.steps);
+    let turn_steps = at_most("turn_steps", most.turn_steps);
+    let bytes = at_most("state_bytes", most.bytes as u64);
+    let tokens = at_most("tokens", most.tokens as u64);
     fields.finish(diags);
-    limits
+    // What is at most a default, which is a `usize`, is one.
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    Limits { steps, turn_steps, bytes: size(bytes), tokens: size(tokens) }
 }
 
 fn extends(node: &Node, diags: &mut Diagnostics) {

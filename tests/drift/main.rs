@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+#[path = "../command/mod.rs"]
 mod command;
 mod evaluate;
 mod library;
