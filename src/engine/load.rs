@@ -9,7 +9,7 @@ use std::{
 
 use super::{Pack, PackParts};
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Sources, quote, suggest},
+    diag::{Code, Diagnostic, Diagnostics, Sources, Span, quote, suggest},
     ingest::ErrorRule,
     keywords::{Categories, CategorySpec},
     lang::{self, Limits, Surroundings},
@@ -195,12 +195,16 @@ fn check_tests(program: &lang::Program, tests: &[TestCase], problems: &mut Diagn
         let expected = expect.hits.iter().chain(&expect.undecided).chain(&expect.signals).map(|e| (&e.policy, e.span));
         for (policy, span) in filters.chain(expected) {
             if !known.contains(policy.as_str()) {
-                let message = format!("the pack has no policy {}", quote(policy));
-                let problem = Diagnostic::error(Code::UnknownName, span, message);
-                problems.push(problem.did_you_mean(suggest(policy, known.iter().copied())));
+                problems.push(no_policy(policy, span, known.iter().copied()));
             }
         }
     }
+}
+
+/// A name of no policy, with the nearest of those that could have been meant.
+fn no_policy<'a>(name: &str, span: Span, candidates: impl Iterator<Item = &'a str>) -> Diagnostic {
+    let message = format!("the pack has no policy {}", quote(name));
+    Diagnostic::error(Code::UnknownName, span, message).did_you_mean(suggest(name, candidates))
 }
 
 /// The components of the reward, with their policies found.
@@ -241,11 +245,7 @@ fn paid<'p>(
                 problems.push(Diagnostic::error(Code::NameTwice, *span, format!("`{value}` is named twice")));
             }
             Some(policy) => found.push(policy),
-            None => {
-                let message = format!("the pack has no policy {}", quote(value));
-                let near = suggest(value, of_effect().map(|p| p.id.as_ref()));
-                problems.push(Diagnostic::error(Code::UnknownName, *span, message).did_you_mean(near));
-            }
+            None => problems.push(no_policy(value, *span, of_effect().map(|p| p.id.as_ref()))),
         }
     }
     found
