@@ -53,6 +53,8 @@ pub struct Settings {
     pub probe_timeout: Duration,
     /// File with the key of hashes; empty for one beside the store.
     pub redaction_key_file: PathBuf,
+    /// File with the keys of packs that keep answers encrypted; empty for none.
+    pub payload_key_file: PathBuf,
     /// Requests that may wait for the audit writer; beyond that callers wait.
     pub audit_queue: usize,
     /// Requests of one group commit.
@@ -259,6 +261,13 @@ pub const SETTINGS: &[Setting] = &[
         redaction_key_file,
         |t: &str| Ok(PathBuf::from(t))
     ),
+    setting!(
+        "payload-key-file",
+        "",
+        "File with the keys of packs that keep answers encrypted; on each line an id and 64 hexadecimal digits",
+        payload_key_file,
+        |t: &str| Ok(PathBuf::from(t))
+    ),
     setting!("audit-queue", "1024", "Requests that may wait for the audit writer", audit_queue, |t| at_least(t, 1)),
     setting!("audit-group", "512", "Requests of one group commit", audit_group, |t| at_least(t, 1)),
     setting!(
@@ -380,6 +389,7 @@ fn unset() -> Settings {
         retained_results: 0,
         probe_timeout: Duration::ZERO,
         redaction_key_file: PathBuf::new(),
+        payload_key_file: PathBuf::new(),
         audit_queue: 0,
         audit_group: 0,
         audit_wait: AuditWait::Durable,

@@ -104,12 +104,26 @@ fn records_come_back_as_they_were(store: &dyn Store) {
         hit: true,
         judge_id: "judge-a".into(),
     };
-    commit(store, &[Draft::Activated(pack("1.0.0")), judged("s1", 0, full_step()), Draft::Judge(report.clone())]);
+    let reading = Reading {
+        session: "s1".into(),
+        pack: pack("1.0.0"),
+        record: 300,
+        principal: "kim".into(),
+        reason: "case 7".into(),
+    };
+    let drafts = [
+        Draft::Activated(pack("1.0.0")),
+        judged("s1", 0, full_step()),
+        Draft::Judge(report.clone()),
+        Draft::Reading(reading.clone()),
+    ];
+    commit(store, &drafts);
     let records = read(store, 1);
-    assert_eq!(records.iter().map(|r| r.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(records.iter().map(|r| r.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(records.iter().all(|r| r.at_millis == 1_700_000_000_000));
     assert_eq!(records[0].body, Body::Activated(pack("1.0.0")));
     assert_eq!(records[2].body, Body::Judge(report));
+    assert_eq!(records[3].body, Body::Reading(reading));
     let Body::Judged(j) = &records[1].body else { panic!("{records:?}") };
     assert_eq!((j.session.as_ref(), j.seq, j.turn, j.mode, j.item), ("s1", 0, 4, Mode::Gate, ItemKind::Message));
     assert_eq!(j.pack, pack("1.0.0"));

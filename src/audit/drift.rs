@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::{
     drift::{
-        Action, Agreement, Anomaly, Calibration, Category, Field, InjectAs, JudgeSource, Judgement, NoSignalReason,
-        Report, Residual, Score, SessionVerdict, Signal, Standing, Triangulation, pipeline::JudgeFailure,
+        Action, Agreement, Anomaly, Calibration, Category, Field, Finding, InjectAs, JudgeSource, Judgement,
+        NoSignalReason, Report, Residual, Score, SessionVerdict, Signal, Standing, Triangulation,
+        pipeline::JudgeFailure,
     },
-    model::Value,
-    redact::Redacted,
+    redact::{Kept, Sealed, Side},
 };
 
 use super::PackRef;
@@ -103,7 +103,7 @@ pub struct SessionFacts {
     pub probes_sent: u64,
 }
 
-/// Redacted answers as JSON text; empty where there is none.
+/// Redacted answers as JSON text, empty where there is none; and the whole answers of packs that seal them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// The snapshot instance's.
@@ -112,6 +112,31 @@ pub struct Answers {
     pub shadow: String,
     /// The baseline's.
     pub baseline: String,
+    /// The whole answers, sealed.
+    pub sealed: Vec<(Side, Sealed)>,
+}
+
+impl Answers {
+    fn of(finding: &Finding) -> Answers {
+        let mut answers = Answers::default();
+        let mut keep = |side, kept: &Kept| {
+            let text = match side {
+                Side::Snapshot => &mut answers.snapshot,
+                Side::Shadow => &mut answers.shadow,
+                Side::Baseline => &mut answers.baseline,
+            };
+            *text = kept.shown.get().to_string();
+            answers.sealed.extend(kept.sealed.clone().map(|sealed| (side, sealed)));
+        };
+        if let Ok([snapshot, shadow]) = &finding.payloads {
+            keep(Side::Snapshot, snapshot);
+            keep(Side::Shadow, shadow);
+        }
+        if let Some(triangulation) = &finding.triangulation {
+            keep(Side::Baseline, &triangulation.baseline);
+        }
+        answers
+    }
 }
 
 /// Who a signal is about.
@@ -134,11 +159,6 @@ impl DriftRecord {
     pub fn new(about: About, signal: &Signal, settles: bool, agreement: Agreement, report: &Report) -> DriftRecord {
         let About { session, agent, pack, calibration, evaluation } = about;
         let finding = &signal.finding;
-        let text = |answer: &Redacted<Value>| answer.get().to_string();
-        let (snapshot, shadow) = match &finding.payloads {
-            Ok([snapshot, shadow]) => (text(snapshot), text(shadow)),
-            Err(_) => (String::new(), String::new()),
-        };
         DriftRecord {
             session,
             agent,
@@ -177,11 +197,7 @@ impl DriftRecord {
                 max_score: report.max_drift_score,
                 probes_sent: report.counts.sent,
             },
-            answers: Answers {
-                snapshot,
-                shadow,
-                baseline: finding.triangulation.as_ref().map(|t| text(&t.baseline)).unwrap_or_default(),
-            },
+            answers: Answers::of(finding),
         }
     }
 

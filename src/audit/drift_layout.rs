@@ -11,6 +11,7 @@
 //!             confidence:real standing:text longitudinal:real action:text
 //!             verdict:text max_score:real probes_sent:number
 //!             snapshot:text shadow:text baseline:text
+//!             sealed:list of (side:text key:text nonce:24 bytes length:number bytes)
 //! words     = list of text        real  = 8 bytes, a double, little-endian
 //! judgement = 0 none, else 1 and a bit (2, 4, 8) for each question that is answered with yes
 //! maybe x   = 0, or 1 and x
@@ -22,6 +23,8 @@ use crate::drift::{
     Action, Anomaly, Calibration, Category, Field, InjectAs, JudgeSource, Judgement, NoSignalReason, Residual, Score,
     SessionVerdict, Standing, Triangulation,
 };
+
+use crate::redact::{Sealed, Side};
 
 use super::{
     bytes::{Reader, put_len, put_number, put_text},
@@ -58,7 +61,7 @@ pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
         longitudinal,
         action,
         session_facts: SessionFacts { verdict, max_score, probes_sent },
-        answers: Answers { snapshot, shadow, baseline },
+        answers: Answers { snapshot, shadow, baseline, sealed },
     } = record;
     put_text(out, session);
     put_text(out, agent);
@@ -107,6 +110,14 @@ pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
     put_text(out, snapshot);
     put_text(out, shadow);
     put_text(out, baseline);
+    put_len(out, sealed.len());
+    for (side, Sealed { key, nonce, bytes }) in sealed {
+        put_text(out, side.word());
+        put_text(out, key);
+        out.extend_from_slice(nonce);
+        put_len(out, bytes.len());
+        out.extend_from_slice(bytes);
+    }
 }
 
 /// Reads a record.
@@ -161,8 +172,16 @@ pub(super) fn read_drift(reader: &mut Reader<'_>) -> Result<DriftRecord, LayoutE
             snapshot: reader.text()?.to_owned(),
             shadow: reader.text()?.to_owned(),
             baseline: reader.text()?.to_owned(),
+            sealed: reader.list(read_sealed)?,
         },
     })
+}
+
+fn read_sealed(reader: &mut Reader<'_>) -> Result<(Side, Sealed), LayoutError> {
+    let side = word(reader, Side::from_word)?;
+    let (key, nonce) = (reader.text()?.into(), reader.array()?);
+    let len = reader.len()?;
+    Ok((side, Sealed { key, nonce, bytes: reader.bytes(len)?.to_vec() }))
 }
 
 fn read_score(reader: &mut Reader<'_>) -> Result<Score, LayoutError> {
@@ -230,7 +249,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{audit::PackRef, model::Digest};
+    use crate::{audit::PackRef, model::Digest, redact::NONCE};
 
     fn record(full: bool) -> DriftRecord {
         let judgement =
@@ -276,7 +295,15 @@ mod tests {
             longitudinal: 0.25,
             action: Action::ElevatedReview,
             session_facts: SessionFacts { verdict: SessionVerdict::Inconclusive, max_score: 1.0, probes_sent: 12 },
-            answers: Answers { snapshot: "{}".to_owned(), shadow: String::new(), baseline: "\u{e9}".to_owned() },
+            answers: Answers {
+                snapshot: "{}".to_owned(),
+                shadow: String::new(),
+                baseline: "\u{e9}".to_owned(),
+                sealed: match full {
+                    true => vec![(Side::Shadow, Sealed { key: "a".into(), nonce: [9; NONCE], bytes: vec![0, 255] })],
+                    false => Vec::new(),
+                },
+            },
         }
     }
 

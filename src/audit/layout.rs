@@ -6,7 +6,7 @@
 //! ```text
 //! block     = version:byte=1  flags:byte=0  first:number  records:list of (length:number  record)
 //! record    = at_millis:number  kind:byte  body
-//! body      = kind 1: judged | kind 2: judge | kind 3: pack | kind 4: drift (see `drift_layout`)
+//! body      = kind 1: judged | kind 2: judge | kind 3: pack | kind 4: drift (see `drift_layout`) | kind 5: reading
 //! judged    = session:text  pack  mode:byte  item:byte  seq:number  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -14,6 +14,7 @@
 //!             undecided:list of (policy:text  turn:number  reason:text)
 //!             malformed:list of (turn:number  reason:text)
 //! judge     = session:text  pack  policy:text  turn:number  hit:byte  judge_id:text
+//! reading   = session:text  pack  record:number  principal:text  reason:text
 //! pack      = name:text  version:text  digest:32 bytes
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
 //! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end,
@@ -33,8 +34,8 @@ use super::{
     bytes::{BytesError, Reader, put_len, put_number, put_text},
     drift_layout::{put_drift, read_drift},
     record::{
-        Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Record,
-        RecordNumber, SignalRecord,
+        Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Reading,
+        Record, RecordNumber, SignalRecord,
     },
     store::Block,
 };
@@ -185,6 +186,14 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
             out.push(4);
             put_drift(out, record);
         }
+        Draft::Reading(Reading { session, pack, record, principal, reason }) => {
+            out.push(5);
+            put_text(out, session);
+            put_pack(out, pack);
+            put_number(out, *record);
+            put_text(out, principal);
+            put_text(out, reason);
+        }
     }
 }
 
@@ -273,6 +282,13 @@ fn read_record(reader: &mut Reader<'_>, number: RecordNumber) -> Result<Record, 
         }),
         3 => Body::Activated(read_pack(reader)?),
         4 => Body::Drift(Box::new(read_drift(reader)?)),
+        5 => Body::Reading(Reading {
+            session: reader.text()?.into(),
+            pack: read_pack(reader)?,
+            record: reader.number()?,
+            principal: reader.text()?.into(),
+            reason: reader.text()?.into(),
+        }),
         _ => return Err(LayoutError::Broken("an unknown kind of record")),
     };
     Ok(Record { number, at_millis, body })

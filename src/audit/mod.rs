@@ -2,8 +2,8 @@
 //! the stores that hold both.
 //!
 //! Nothing here reads a message's text or a call's arguments: a record names policies, turns,
-//! positions, paths and digests. Answers to probes are in it as redaction left them. The one writer that assigns numbers and forms group commits lives
-//! in `service`; this room is synchronous.
+//! positions, paths and digests. Answers to probes are in it as redaction left them, or sealed. The one writer that
+//! assigns numbers and forms group commits lives in `service`; this room is synchronous.
 
 mod batch;
 mod bytes;
@@ -25,7 +25,7 @@ pub use drift::{About, Answers, DriftRecord, JudgeRecord, SessionFacts};
 pub use layout::{LayoutError, decode_block};
 pub use memory::MemoryStore;
 pub use record::{
-    Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Record,
+    Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Reading, Record,
     RecordNumber, SignalRecord,
 };
 pub use scan::scan;

@@ -88,6 +88,21 @@ pub struct JudgeReport {
     pub judge_id: Arc<str>,
 }
 
+/// Sealed answers were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The session that they belong to.
+    pub session: Arc<str>,
+    /// The rules under which they were recorded.
+    pub pack: Arc<PackRef>,
+    /// The record that holds them.
+    pub record: RecordNumber,
+    /// Who read them, as the reader said.
+    pub principal: Arc<str>,
+    /// Why, as the reader said.
+    pub reason: Arc<str>,
+}
+
 /// What the writer is asked to record.
 #[derive(Clone, Debug)]
 pub enum Draft {
@@ -112,6 +127,8 @@ pub enum Draft {
     Activated(Arc<PackRef>),
     /// A probe found something, or a baseline settled what it found.
     Drift(Arc<DriftRecord>),
+    /// Sealed answers are about to be read.
+    Reading(Reading),
 }
 
 /// One record as a store gives it back.
@@ -136,6 +153,8 @@ pub enum Body {
     Activated(Arc<PackRef>),
     /// A probe found something, or a baseline settled what it found.
     Drift(Box<DriftRecord>),
+    /// Sealed answers were read.
+    Reading(Reading),
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.

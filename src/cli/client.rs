@@ -2,6 +2,7 @@
 
 pub(super) mod drift;
 mod observe;
+mod reveal;
 mod rules;
 
 use std::time::Duration;
@@ -42,6 +43,8 @@ enum Command {
     Report(drift::ReportArgs),
     /// Print drift signals that somebody should look at, as they come
     Watch(drift::WatchArgs),
+    /// Print the answers that a record keeps encrypted; that you did is recorded
+    Reveal(reveal::Args),
     /// Print what is served, and how the last load of rules went
     Status,
     /// Make the server load its rules anew
@@ -60,6 +63,7 @@ pub fn run(args: Args) -> Outcome {
             Command::Probe(args) => drift::probe(channel, args, format).await,
             Command::Report(args) => drift::report(channel, args, format).await,
             Command::Watch(args) => drift::watch(channel, args, format).await,
+            Command::Reveal(args) => reveal::run(channel, args, format).await,
             Command::Status => rules::status(channel, args.format).await,
             Command::Reload => rules::reload(channel, args.format).await,
         }

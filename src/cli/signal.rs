@@ -86,6 +86,7 @@ pub fn json(signal: &wire::DriftSignal) -> Value {
             "shadow": answer(&answers.shadow_json),
             "baseline": answer(&answers.baseline_json),
         },
+        "sealed_with": Some(&answers.sealed_with).filter(|id| !id.is_empty()),
         "settles": signal.settles,
     })
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     model::Value,
-    redact::{Redact, Redacted, Unredactable},
+    redact::{Kept, Redact, Redactor, Side, Unredactable},
 };
 
 /// What the caller's adapter brings back.
@@ -187,7 +187,7 @@ pub struct TriangulationFinding {
     /// Why there is no signal, if there is none.
     pub reason: Option<NoSignalReason>,
     /// The baseline's answer, redacted.
-    pub baseline: Redacted<Value>,
+    pub baseline: Kept,
 }
 
 /// What one probe found. All text in it is redacted.
@@ -222,7 +222,7 @@ pub struct Finding {
     /// Confidence of the comparison.
     pub confidence: f64,
     /// The snapshot's answer and the shadow's.
-    pub payloads: Result<[Redacted<Value>; 2], Unredactable>,
+    pub payloads: Result<[Kept; 2], Unredactable>,
 }
 
 impl Finding {
@@ -236,7 +236,7 @@ impl Finding {
     /// A field of both redacted answers.
     pub fn values(&self, field: Field) -> Option<[Value; 2]> {
         let [snapshot, shadow] = self.payloads.as_ref().ok()?;
-        Some([snapshot, shadow].map(|p| p.get().get(field.word()).cloned().unwrap_or(Value::Null)))
+        Some([snapshot, shadow].map(|p| p.shown.get().get(field.word()).cloned().unwrap_or(Value::Null)))
     }
 }
 
@@ -254,7 +254,7 @@ struct Compared {
     comparison: Comparison,
     anomaly: Option<Anomaly>,
     deterministic: Option<Judgement>,
-    payloads: Result<[Redacted<Value>; 2], Unredactable>,
+    payloads: Result<[Kept; 2], Unredactable>,
 }
 
 /// One probe under way.
@@ -302,7 +302,10 @@ impl<'a> Cycle<'a> {
         }
         let anomaly = snapshot_anomaly.or(shadow_anomaly);
         let comparison = super::compare(&snapshot, &shadow, anomaly, &self.settings.compare);
-        let payloads = match (self.redactor.redact(&snapshot.payload()), self.redactor.redact(&shadow.payload())) {
+        let payloads = match (
+            self.redactor.redact(Side::Snapshot, &snapshot.payload()),
+            self.redactor.redact(Side::Shadow, &shadow.payload()),
+        ) {
             (Ok(a), Ok(b)) => Ok([a, b]),
             _ => Err(Unredactable),
         };
@@ -319,9 +322,9 @@ impl<'a> Cycle<'a> {
         }
         // Where rules record before they redact, a judge still sees nothing that is not redacted.
         let question = match &compared.payloads {
-            Ok([a, b]) => judge_question(Some(&self.summary), a, b),
+            Ok([a, b]) => judge_question(Some(&self.summary), &a.shown, &b.shown),
             Err(_) => {
-                let tombstone = crate::redact::Redactor::tombstone();
+                let tombstone = Redactor::tombstone().shown;
                 judge_question(Some(&self.summary), &tombstone, &tombstone)
             }
         };
@@ -365,12 +368,12 @@ impl<'a> Cycle<'a> {
         let answer = Answer::extract(&object);
         let (classification, reason) =
             triangulate::triangulate(&snapshot, &shadow, answer.decision(), &self.settings.triangulate);
-        let baseline = match self.redactor.redact(&answer.payload()) {
+        let baseline = match self.redactor.redact(Side::Baseline, &answer.payload()) {
             Ok(redacted) => redacted,
             Err(failure) if !self.settings.pipeline.record_before_redaction => {
                 return Next::Failed(failure.into());
             }
-            Err(_) => crate::redact::Redactor::tombstone(),
+            Err(_) => Redactor::tombstone(),
         };
         finding.triangulation = Some(TriangulationFinding { classification, reason, baseline });
         Next::Finished(finding)
@@ -553,7 +556,7 @@ impl SessionState {
     pub fn settle(
         &mut self,
         signal: &Signal,
-        baseline: Redacted<Value>,
+        baseline: Kept,
         (classification, reason): (Triangulation, Option<NoSignalReason>),
         settings: &Settings,
     ) -> Option<Signal> {

@@ -9,7 +9,7 @@ use crate::{
     },
     model::Value,
     pack::DriftSpec,
-    redact::{Redact, Unredactable},
+    redact::{Redact, Side, Unredactable},
 };
 
 /// A probe that was asked and answered.
@@ -131,9 +131,10 @@ pub fn settle(
     };
     let said = validate::parse_answer(&text, &spec.settings.limits).ok().filter(|v: &Value| v.as_object().is_some());
     let answer = Answer::extract(&said.ok_or(EvaluateError::Baseline)?);
-    let redacted = redactor.redact(&answer.payload()).map_err(|e: Unredactable| CycleFailure::from(e))?;
+    let baseline =
+        redactor.redact(Side::Baseline, &answer.payload()).map_err(|e: Unredactable| CycleFailure::from(e))?;
     let classified = decisions.triangulate(answer.decision(), &spec.settings.triangulate);
-    state.settle(signal, redacted, classified, &spec.settings).ok_or(EvaluateError::NotOpen)
+    state.settle(signal, baseline, classified, &spec.settings).ok_or(EvaluateError::NotOpen)
 }
 
 /// The deterministic judge of a pack, if it has one.

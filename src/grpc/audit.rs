@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     audit::{RecordNumber, Span, Tally},
-    service::{RecordQuery, Service},
+    service::{RecordQuery, RevealAsk, Service},
 };
 
 use super::{
@@ -105,6 +105,24 @@ impl Audit for AuditApi {
                 let pack = faults.or(pack)?;
                 let measured = self.service.metrics(&pack).await?;
                 Ok(Response::new(convert::measured(&measured)))
+            })
+            .await
+    }
+
+    async fn reveal_payloads(
+        &self,
+        request: Request<wire::RevealPayloadsRequest>,
+    ) -> Result<Response<wire::RevealPayloadsResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::RevealPayloadsRequest { record, principal, reason } = request.into_inner();
+                let mut faults = Faults::default();
+                faults.name("principal", principal.trim());
+                faults.name("reason", reason.trim());
+                let ask = faults.or(RevealAsk { record, principal, reason })?;
+                let revealed = self.service.reveal(ask).await?;
+                Ok(Response::new(convert_drift::revealed(revealed)))
             })
             .await
     }

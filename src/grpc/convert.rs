@@ -374,6 +374,16 @@ pub fn record(record: &audit::Record) -> wire::Record {
         }
         Body::Activated(pack) => (pack, wire::record::Body::Activation(wire::Activation {})),
         Body::Drift(signal) => (&signal.pack, wire::record::Body::Drift(convert_drift::signal(signal))),
+        Body::Reading(reading) => {
+            let audit::Reading { session, pack, record, principal, reason } = reading;
+            let reading = wire::PayloadReading {
+                session_id: session.to_string(),
+                record: *record,
+                principal: principal.to_string(),
+                reason: reason.to_string(),
+            };
+            (pack, wire::record::Body::PayloadReading(reading))
+        }
     };
     wire::Record {
         number: *number,

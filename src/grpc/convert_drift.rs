@@ -12,7 +12,10 @@ use crate::{
     },
     engine::FinishedProbe,
     model::{Num, Value, json},
-    service::{Baseline, DriftAsk, Occurrence, ProbeAnswer, ProbeAsk, ProbeQuestion, ProbeRole, SessionReport},
+    redact::Side,
+    service::{
+        Baseline, DriftAsk, Occurrence, ProbeAnswer, ProbeAsk, ProbeQuestion, ProbeRole, Revealed, SessionReport,
+    },
 };
 
 use super::{convert::Faults, wire};
@@ -379,7 +382,7 @@ pub fn signal(record: &DriftRecord) -> wire::DriftSignal {
         longitudinal,
         action: recommended,
         session_facts: SessionFacts { verdict: session_verdict, max_score, probes_sent },
-        answers: Answers { snapshot, shadow, baseline },
+        answers: Answers { snapshot, shadow, baseline, sealed },
     } = record;
     let Score { field, semantic, drift, threshold, high, wants_baseline: _ } = *score;
     let drift::Residual { fields, reverse, unreadable } = residual;
@@ -423,9 +426,30 @@ pub fn signal(record: &DriftRecord) -> wire::DriftSignal {
             snapshot_json: snapshot.clone().into(),
             shadow_json: shadow.clone().into(),
             baseline_json: baseline.clone().into(),
+            sealed_with: sealed.first().map(|(_, sealed)| sealed.key.to_string()).unwrap_or_default(),
         }),
         settles: *settles,
     }
+}
+
+/// Sealed answers that were opened.
+pub fn revealed(revealed: Revealed) -> wire::RevealPayloadsResponse {
+    let Revealed { reading, session, evaluation, answers } = revealed;
+    let mut response = wire::RevealPayloadsResponse {
+        reading,
+        session_id: session.to_string(),
+        evaluation_id: evaluation.to_string(),
+        ..wire::RevealPayloadsResponse::default()
+    };
+    for (side, text) in answers {
+        let answer = match side {
+            Side::Snapshot => &mut response.snapshot_json,
+            Side::Shadow => &mut response.shadow_json,
+            Side::Baseline => &mut response.baseline_json,
+        };
+        *answer = text.into();
+    }
+    response
 }
 
 fn words(fields: &[Field]) -> Vec<String> {

@@ -16,8 +16,8 @@ use crate::{
     audit::{SledStore, Store, StoreError},
     config::Settings,
     service::{
-        AuditError, AuditLog, KeyError, LiveRules, LoadError, RedactionKey, Service, SessionLimits, Writer,
-        WriterSettings,
+        AuditError, AuditLog, KeyError, Keys, LiveRules, LoadError, PayloadKeys, RedactionKey, Service, SessionLimits,
+        Writer, WriterSettings,
     },
 };
 
@@ -111,12 +111,21 @@ async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
     tokio::task::spawn_blocking(move || LiveRules::load(&folder)).await.unwrap_or(Err(LoadError::Broke))
 }
 
-/// The key of hashes: the file that the settings name, or one beside the store, which is made if need be.
-async fn redaction_key(settings: &Settings) -> Result<RedactionKey, StartError> {
+/// The key of hashes: the file that the settings name, or one beside the store, which is made if need be. And the keys
+/// of sealed answers, if the settings name a file.
+async fn keys(settings: &Settings) -> Result<Keys, StartError> {
     let (named, beside) = (settings.redaction_key_file.clone(), settings.data.join("redaction.key"));
-    let read = move || match named.as_os_str().is_empty() {
-        true => RedactionKey::read_or_make(&beside),
-        false => RedactionKey::read(&named),
+    let sealing = settings.payload_key_file.clone();
+    let read = move || {
+        let hash = match named.as_os_str().is_empty() {
+            true => RedactionKey::read_or_make(&beside),
+            false => RedactionKey::read(&named),
+        }?;
+        let payload = match sealing.as_os_str().is_empty() {
+            true => PayloadKeys::default(),
+            false => PayloadKeys::read(&sealing)?,
+        };
+        Ok::<_, KeyError>(Keys { hash, payload })
     };
     let unread = |e: tokio::task::JoinError| StoreError::Damaged(e.to_string());
     Ok(tokio::task::spawn_blocking(read).await.map_err(unread)??)
@@ -138,7 +147,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         retained: settings.retained_results,
         bytes: settings.max_session_bytes,
     };
-    let service = Arc::new(Service::new(rules, store, audit, limits, redaction_key(settings).await?));
+    let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 
     let (health, health_service) = tonic_health::server::health_reporter();
     say(&health, ServingStatus::NotServing).await;

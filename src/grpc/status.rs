@@ -1,16 +1,18 @@
 //! Errors on the wire: the code that fits, a message for people, and details for programs (reasons
 //! of this service's own are stable). A policy's denial is an answer and never an error.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt};
 
 use crate::{
+    audit::RecordNumber,
     diag::{self, Severity},
     engine::EvaluateError,
     service::{
-        AuditError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, ScoreError,
+        AuditError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, RevealError,
+        ScoreError,
     },
 };
 
@@ -163,6 +165,9 @@ impl From<DriftError> for Status {
             DriftError::NoProbes { pack } => {
                 with(Code::FailedPrecondition, message, reason("NO_PROBES", &[("pack", pack)]))
             }
+            DriftError::NoPayloadKey { pack } => {
+                with(Code::FailedPrecondition, message, reason("NO_PAYLOAD_KEY", &[("pack", pack)]))
+            }
             DriftError::SessionsFull { limit } => {
                 let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
                 details.set_retry_info(Some(RETRY_AFTER));
@@ -242,6 +247,30 @@ impl From<JudgeError> for Status {
             JudgeError::UnknownPolicy { policy: _, pack: _ } => invalid(vec![violation("policy", message)]),
             JudgeError::Query(e) => e.into(),
             JudgeError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<RevealError> for Status {
+    fn from(e: RevealError) -> Status {
+        let message = e.to_string();
+        let facts =
+            |record: RecordNumber, key: &Arc<str>| [("record", record.to_string()), ("key_id", key.to_string())];
+        match e {
+            RevealError::UnknownRecord { record } => {
+                with(Code::NotFound, message, reason("UNKNOWN_RECORD", &[("record", record.to_string())]))
+            }
+            RevealError::NotSealed { record } => {
+                with(Code::FailedPrecondition, message, reason("NOT_SEALED", &[("record", record.to_string())]))
+            }
+            RevealError::NoKey { record, key } => {
+                with(Code::FailedPrecondition, message, reason("NO_PAYLOAD_KEY", &facts(record, &key)))
+            }
+            RevealError::Damaged { record, key } => {
+                with(Code::DataLoss, message, reason("SEAL_BROKEN", &facts(record, &key)))
+            }
+            RevealError::Query(e) => e.into(),
+            RevealError::Audit(e) => e.into(),
         }
     }
 }

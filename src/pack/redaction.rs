@@ -1,7 +1,7 @@
 //! `redaction.yaml`: what may leave a call, and what is looked for in texts.
 //!
 //! ```yaml
-//! mode: text                          # or categorical, or hashed
+//! mode: text                          # or categorical, hashed, encrypted
 //! fields:
 //!   plain: [decision, disclosed_data]
 //!   scrubbed: [reasoning]
@@ -41,7 +41,12 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Option<Arc<Redactor>
     let mut top = Fields::of(root, "redaction.yaml", diags)?;
     let mut rules =
         Rules { fields: BTreeMap::new(), closed_words: BTreeMap::new(), detectors: Vec::new(), ..Rules::standard() };
-    let modes = [(Mode::Text, "text"), (Mode::Categorical, "categorical"), (Mode::Hashed, "hashed")];
+    let modes = [
+        (Mode::Text, "text"),
+        (Mode::Categorical, "categorical"),
+        (Mode::Hashed, "hashed"),
+        (Mode::Encrypted, "encrypted"),
+    ];
     rules.mode = top.get("mode").and_then(|n| choice(n, "`mode`", &modes, diags)).unwrap_or_default();
     if let Some(node) = top.need("fields", "fields: {plain: [decision], scrubbed: [reasoning]}", diags) {
         field_rules(node, &mut rules, diags);

@@ -11,6 +11,7 @@ mod phone;
 mod redacted;
 mod rules;
 mod scrub;
+mod seal;
 mod shapes;
 
 pub use email::EmailWords;
@@ -19,3 +20,4 @@ pub use phone::PhoneWords;
 pub use redacted::Redacted;
 pub use rules::{Detector, FREE_TEXT, FieldRule, Mode, Rules, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD};
 pub use scrub::{Redact, Redactor, RulesError, Unredactable};
+pub use seal::{Keeper, Kept, NONCE, SealKey, Sealed, Sealer, Side};

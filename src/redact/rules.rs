@@ -87,6 +87,8 @@ pub enum Mode {
     Categorical,
     /// As categorical, with keyed hashes in place of text.
     Hashed,
+    /// As categorical, and the whole payload sealed under a key.
+    Encrypted,
 }
 
 /// Redaction rules.

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use super::{
-    Detector, FieldRule, Mode, Redacted, Rules,
+    Detector, FieldRule, Kept, Mode, Redacted, Rules, Side,
     normal::Normal,
     rules::{FREE_TEXT, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD},
     shapes::Shapes,
@@ -38,15 +38,15 @@ impl fmt::Debug for Redactor {
 #[error("an answer could not be redacted")]
 pub struct Unredactable;
 
-/// Whatever redacts payloads: a [`Redactor`], or one that also encrypts.
+/// Whatever redacts payloads: a [`Redactor`], or a [`Keeper`](super::Keeper), which also seals.
 pub trait Redact {
     /// A payload by the field rules.
-    fn redact(&self, payload: &Value) -> Result<Redacted<Value>, Unredactable>;
+    fn redact(&self, side: Side, payload: &Value) -> Result<Kept, Unredactable>;
 }
 
 impl Redact for Redactor {
-    fn redact(&self, payload: &Value) -> Result<Redacted<Value>, Unredactable> {
-        Ok(self.payload(payload))
+    fn redact(&self, _: Side, payload: &Value) -> Result<Kept, Unredactable> {
+        Ok(Kept { shown: self.payload(payload), sealed: None })
     }
 }
 
@@ -109,7 +109,7 @@ impl Redactor {
         let Some(object) = value.as_object() else {
             return Redacted::new(match self.rules.mode {
                 Mode::Text => self.deep(value, None, 0),
-                Mode::Categorical | Mode::Hashed => Value::string(TOMBSTONE),
+                Mode::Categorical | Mode::Hashed | Mode::Encrypted => Value::string(TOMBSTONE),
             });
         };
         let mut names = BTreeSet::new();
@@ -124,8 +124,8 @@ impl Redactor {
     }
 
     /// What takes the place of a value that could not be redacted.
-    pub fn tombstone() -> Redacted<Value> {
-        Redacted::new(Value::string(TOMBSTONE))
+    pub fn tombstone() -> Kept {
+        Kept { shown: Redacted::new(Value::string(TOMBSTONE)), sealed: None }
     }
 
     fn field(&self, name: &str, value: &Value) -> Value {

@@ -1,11 +1,14 @@
-//! The key under which redaction hashes: equal values hash alike under one key, and nobody without it can try
-//! values out. It is read from a file, or made where there is none.
+//! The keys of redaction. One hashes: equal values hash alike under it, and nobody without it can try values out; it
+//! is read from a file, or made where there is none. Others seal the answers of packs that keep them encrypted; they
+//! are read from a file, or there are none.
 
 use std::{
     fmt, fs, io,
     io::Write,
     path::{Path, PathBuf},
 };
+
+use crate::redact::SealKey;
 
 /// A key. Never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,11 +20,62 @@ impl fmt::Debug for RedactionKey {
     }
 }
 
+/// The keys of a service.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// Hashes.
+    pub hash: RedactionKey,
+    /// Seals and opens.
+    pub payload: PayloadKeys,
+}
+
+/// Keys that seal answers. The first seals; all of them open, so that what was sealed before a new key was put in
+/// front can still be read.
+#[derive(Clone, Debug, Default)]
+pub struct PayloadKeys(Vec<SealKey>);
+
+impl PayloadKeys {
+    /// The keys in a file: on each line an id and 64 hexadecimal digits. Empty lines and those that begin with `#`
+    /// say nothing.
+    pub fn read(path: &Path) -> Result<PayloadKeys, KeyError> {
+        let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
+        let mut keys: Vec<SealKey> = Vec::new();
+        for (line, text) in (1..).zip(text.lines().map(str::trim)) {
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let mut words = text.split_whitespace();
+            let key = match (words.next(), words.next().and_then(hexadecimal), words.next()) {
+                (Some(id), Some(bytes), None) if id.len() <= MAX_ID => SealKey::new(id, bytes),
+                _ => return Err(KeyError::Line { path: path.to_owned(), line }),
+            };
+            if keys.iter().any(|k| k.id() == key.id()) {
+                return Err(KeyError::Twice { path: path.to_owned(), line });
+            }
+            keys.push(key);
+        }
+        if keys.is_empty() { Err(KeyError::Line { path: path.to_owned(), line: 1 }) } else { Ok(PayloadKeys(keys)) }
+    }
+
+    /// The key that seals; none if there are no keys.
+    pub fn sealing(&self) -> Option<&SealKey> {
+        self.0.first()
+    }
+
+    /// The key of an id.
+    pub fn of(&self, id: &str) -> Option<&SealKey> {
+        self.0.iter().find(|key| **key.id() == *id)
+    }
+}
+
+/// Bytes of the longest id of a key.
+const MAX_ID: usize = 64;
+
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("the redaction key in {path}: {source}", path = path.display())]
+    #[error("the key in {path}: {source}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -34,6 +88,22 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
+    /// A line of a file of keys that is none.
+    #[error("{path}:{line}: expected the id of a key and 64 hexadecimal digits", path = path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+    /// A key's id that stands there twice.
+    #[error("{path}:{line}: another key has this id", path = path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(String),
@@ -42,21 +112,13 @@ pub enum KeyError {
 impl RedactionKey {
     /// A key that nobody knows.
     pub fn fresh() -> Result<RedactionKey, KeyError> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|e| KeyError::Random(e.to_string()))?;
-        Ok(RedactionKey(key))
+        random().map(RedactionKey)
     }
 
     /// The key in a file.
     pub fn read(path: &Path) -> Result<RedactionKey, KeyError> {
         let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
-        let digits: Option<Vec<u8>> =
-            text.trim().chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
-        let bytes: Option<Vec<u8>> = digits
-            .map(|digits| digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect());
-        let full = text.trim().len() == 64;
-        let key = bytes.filter(|_| full).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        key.map(RedactionKey).ok_or_else(|| KeyError::Form { path: path.to_owned() })
+        hexadecimal(text.trim()).map(RedactionKey).ok_or_else(|| KeyError::Form { path: path.to_owned() })
     }
 
     /// The key in a file, which is made, readable by its owner alone, if it is not there.
@@ -74,6 +136,21 @@ impl RedactionKey {
     pub fn bytes(&self) -> [u8; 32] {
         self.0
     }
+}
+
+/// Random bytes that nobody knows.
+pub(super) fn random() -> Result<[u8; 32], KeyError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| KeyError::Random(e.to_string()))?;
+    Ok(bytes)
+}
+
+/// 32 bytes from 64 hexadecimal digits.
+fn hexadecimal(text: &str) -> Option<[u8; 32]> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+    let bytes = digits.filter(|digits| digits.len() == 64)?;
+    let bytes: Vec<u8> = bytes.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    bytes.try_into().ok()
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
@@ -107,6 +184,30 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn the_first_key_seals_and_all_of_them_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let (new, old) = ("ab".repeat(32), "cd".repeat(32));
+        fs::write(&path, format!("# newest first\n2026-02 {new}\n\n2026-01 {old}\n")).unwrap();
+        let keys = PayloadKeys::read(&path).unwrap();
+        assert_eq!(keys.sealing(), Some(&SealKey::new("2026-02", [0xab; 32])));
+        assert_eq!(keys.of("2026-01"), Some(&SealKey::new("2026-01", [0xcd; 32])));
+        assert_eq!(keys.of("2025-12"), None);
+        for (text, told) in [
+            ("", 1),
+            (&*format!("# a\n{new}"), 2),
+            (&*format!("a {new} b"), 1),
+            (&*format!("a {}", &new[1..]), 1),
+            (&*format!("{} {new}", "i".repeat(65)), 1),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert!(matches!(PayloadKeys::read(&path), Err(KeyError::Line { line, .. }) if line == told), "{text}");
+        }
+        fs::write(&path, format!("a {new}\na {old}")).unwrap();
+        assert!(matches!(PayloadKeys::read(&path), Err(KeyError::Twice { line: 2, .. })));
     }
 
     #[test]

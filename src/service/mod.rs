@@ -7,6 +7,7 @@ mod keys;
 mod metrics;
 mod observe;
 mod query;
+mod reveal;
 mod rules;
 mod score;
 mod sessions;
@@ -18,10 +19,11 @@ pub use drift::{
     ProbeRole, SessionReport, SignalPage,
 };
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
-pub use keys::{KeyError, RedactionKey};
+pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey};
 pub use metrics::{Measured, MetricsError};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, QueryError, RecordPage, RecordQuery};
+pub use reveal::{RevealAsk, RevealError, Revealed};
 pub use rules::{LiveRules, LoadError, RefusedLoad, Served, reference};
 pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use sessions::SessionLimits;

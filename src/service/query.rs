@@ -177,6 +177,7 @@ fn matches(record: &Record, query: &RecordQuery) -> bool {
         Body::Judge(report) => (Some(&report.session), &report.pack),
         Body::Activated(pack) => (None, pack),
         Body::Drift(drift) => (Some(&drift.session), &drift.pack),
+        Body::Reading(reading) => (Some(&reading.session), &reading.pack),
     };
     let names = |policy: &str| match &record.body {
         Body::Judged(judged) => {
@@ -185,7 +186,7 @@ fn matches(record: &Record, query: &RecordQuery) -> bool {
                 || judged.undecided.iter().any(|(p, _, _)| **p == *policy)
         }
         Body::Judge(report) => *report.policy == *policy,
-        Body::Activated(_) | Body::Drift(_) => false,
+        Body::Activated(_) | Body::Drift(_) | Body::Reading(_) => false,
     };
     query.session.as_ref().is_none_or(|s| session.is_some_and(|have| **have == **s))
         && query.pack.as_ref().is_none_or(|p| *pack.name == **p)

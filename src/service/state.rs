@@ -14,7 +14,7 @@ use crate::{
 use super::{
     drift::DriftSessions,
     judging::Prints,
-    keys::RedactionKey,
+    keys::Keys,
     rules::{LiveRules, LoadError, RefusedLoad, Served},
     sessions::{SessionLimits, Sessions},
     writer::{AuditError, AuditLog},
@@ -25,7 +25,7 @@ pub struct Service {
     pub(super) rules: LiveRules,
     pub(super) sessions: Sessions,
     pub(super) drift: DriftSessions,
-    pub(super) key: RedactionKey,
+    pub(super) keys: Keys,
     pub(super) audit: AuditLog,
     pub(super) store: Arc<dyn Store>,
     prints: Prints,
@@ -47,15 +47,9 @@ pub struct Status {
 
 impl Service {
     /// A service over loaded rules and a store with its writer.
-    pub fn new(
-        rules: LiveRules,
-        store: Arc<dyn Store>,
-        audit: AuditLog,
-        limits: SessionLimits,
-        key: RedactionKey,
-    ) -> Service {
+    pub fn new(rules: LiveRules, store: Arc<dyn Store>, audit: AuditLog, limits: SessionLimits, keys: Keys) -> Service {
         let (sessions, drift) = (Sessions::new(limits), DriftSessions::new(limits));
-        Service { rules, sessions, drift, key, audit, store, prints: Prints::default(), began: Instant::now() }
+        Service { rules, sessions, drift, keys, audit, store, prints: Prints::default(), began: Instant::now() }
     }
 
     /// Records that the first set serves.
@@ -121,7 +115,7 @@ impl Service {
     /// What decides a session's probes and their delays: the same for a session every time, and not to be foreseen
     /// without the key.
     pub(super) fn seed(&self, session: &str) -> u64 {
-        let hash = blake3::keyed_hash(&self.key.bytes(), session.as_bytes());
+        let hash = blake3::keyed_hash(&self.keys.hash.bytes(), session.as_bytes());
         hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 

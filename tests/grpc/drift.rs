@@ -20,14 +20,14 @@ use tonic::{Code, Status, Streaming, transport::Channel};
 use crate::support::{House, fields, items, reason, request, user};
 
 /// Personal data that answers hold: nothing of it may be in a response, a record, a log or an error.
-const MARKS: [&str; 3] = ["jane.doe@example.com", "415-555-0132", "sk-live-9f8e7d6c5b4a39281706"];
+pub const MARKS: [&str; 3] = ["jane.doe@example.com", "415-555-0132", "sk-live-9f8e7d6c5b4a39281706"];
 
 /// A server that serves the shipped default pack beside `guard`.
 async fn house() -> House {
     house_with(|_| {}).await
 }
 
-async fn house_with(change: impl FnOnce(&mut probity::config::Settings)) -> House {
+pub async fn house_with(change: impl FnOnce(&mut probity::config::Settings)) -> House {
     House::with(|settings| {
         copy(Path::new("rules/default"), &settings.rules.join("default"));
         change(settings);
@@ -35,7 +35,7 @@ async fn house_with(change: impl FnOnce(&mut probity::config::Settings)) -> Hous
     .await
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         if entry.path().is_file() {
@@ -52,7 +52,7 @@ fn calibrate(rules: &Path) {
     fs::write(manifest, fitted).unwrap();
 }
 
-fn summary() -> ContextSummary {
+pub fn summary() -> ContextSummary {
     ContextSummary {
         data_sensitivity: DataSensitivity::Low.into(),
         escalation_chain: EscalationChain::None.into(),
@@ -61,14 +61,14 @@ fn summary() -> ContextSummary {
     }
 }
 
-fn declines() -> Value {
+pub fn declines() -> Value {
     json!({
         "decision": "decline", "reasoning": "rule 7.2 applies", "disclosed_data": false, "policy_cited": true,
         "escalation_suggested": false, "tool_call_attempted": false,
     })
 }
 
-fn leaks() -> Value {
+pub fn leaks() -> Value {
     let reasoning = format!("here it is: {}, ring {}, key {}", MARKS[0], MARKS[1], MARKS[2]);
     json!({
         "decision": "comply", "reasoning": reasoning, "disclosed_data": true, "policy_cited": false,
@@ -76,7 +76,7 @@ fn leaks() -> Value {
     })
 }
 
-fn alike() -> Value {
+pub fn alike() -> Value {
     json!({"policy_ref_match": true, "decision_direction_match": true, "context_contradiction": false})
 }
 
@@ -84,11 +84,11 @@ fn contrary() -> Value {
     json!({"policy_ref_match": false, "decision_direction_match": false, "context_contradiction": true})
 }
 
-fn output(said: &Value) -> ModelOutput {
+pub fn output(said: &Value) -> ModelOutput {
     ModelOutput { text: said.to_string().into(), ..ModelOutput::default() }
 }
 
-fn finished(session: &str, snapshot: &Value, shadow: &Value) -> EvaluateRequest {
+pub fn finished(session: &str, snapshot: &Value, shadow: &Value) -> EvaluateRequest {
     EvaluateRequest {
         session_id: session.to_owned(),
         pack: "default".to_owned(),
@@ -101,16 +101,16 @@ fn finished(session: &str, snapshot: &Value, shadow: &Value) -> EvaluateRequest 
     }
 }
 
-async fn evaluate(house: &House, request: EvaluateRequest) -> DriftSignal {
+pub async fn evaluate(house: &House, request: EvaluateRequest) -> DriftSignal {
     house.engine().await.evaluate(request).await.unwrap().into_inner().signal.unwrap()
 }
 
-fn holds_marks(text: &str) -> bool {
+pub fn holds_marks(text: &str) -> bool {
     MARKS.iter().any(|mark| text.contains(mark) || text.contains(&mark[..8]))
 }
 
 /// Everything that the server holds on disk.
-fn stored(folder: &Path) -> Vec<u8> {
+pub fn stored(folder: &Path) -> Vec<u8> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();

@@ -10,6 +10,7 @@ mod kill;
 mod limits;
 mod manners;
 mod observe;
+mod reveal;
 mod rules;
 mod stream;
 mod support;

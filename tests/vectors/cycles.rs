@@ -9,7 +9,7 @@ use probity::{
         Verdict, messages,
     },
     model::Value,
-    redact::{Redact, Redacted, Redactor, Unredactable},
+    redact::{Kept, Redact, Redactor, Side, Unredactable},
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -27,8 +27,8 @@ pub(crate) struct Flaky {
 }
 
 impl Redact for Flaky {
-    fn redact(&self, payload: &Value) -> Result<Redacted<Value>, Unredactable> {
-        if self.fails { Err(Unredactable) } else { self.redactor.redact(payload) }
+    fn redact(&self, side: Side, payload: &Value) -> Result<Kept, Unredactable> {
+        if self.fails { Err(Unredactable) } else { self.redactor.redact(side, payload) }
     }
 }
 
@@ -311,7 +311,7 @@ fn signal_json(signal: &Signal, settings: &Settings, step: &Json) -> Json {
             })
         })
         .collect();
-    let decision = |payload: &Redacted<Value>| to_json(payload.get())["decision"].clone();
+    let decision = |payload: &Kept| to_json(payload.shown.get())["decision"].clone();
     json!({
         "probe_id": &*finding.probe_id,
         "probe_library_version": &*finding.library_version,
@@ -328,9 +328,9 @@ fn signal_json(signal: &Signal, settings: &Settings, step: &Json) -> Json {
         })),
         "longitudinal": float(signal.longitudinal),
         "field_divergences": divergences,
-        "snapshot_payload": to_json(snapshot.get()),
-        "shadow_payload": to_json(shadow.get()),
-        "baseline_payload": finding.triangulation.as_ref().map(|t| to_json(t.baseline.get())),
+        "snapshot_payload": to_json(snapshot.shown.get()),
+        "shadow_payload": to_json(shadow.shown.get()),
+        "baseline_payload": finding.triangulation.as_ref().map(|t| to_json(t.baseline.shown.get())),
         "calibration_status": settings.calibration.word(),
         "recommended_action": signal.action.word(),
         "judge": finding.judge.used().map(|j| judge_json(&j)),
@@ -387,7 +387,7 @@ pub(crate) fn messages(row: &Row) -> Result<(), String> {
         }
         "judge" => {
             let redactor = redactor();
-            let redacted = |key: &str| redactor.redact(&value(&input[key])).unwrap();
+            let redacted = |key: &str| redactor.payload(&value(&input[key]));
             let known = Some(&input["summary"]).filter(|s| !s.is_null()).map(summary);
             let question =
                 messages::judge_question(known.as_ref(), &redacted("snapshot_payload"), &redacted("shadow_payload"));

@@ -7,8 +7,8 @@ use crate::{
     drift::{Canary, CycleFailure, ModelOutput, Recorded, Report, SessionState, Signal, StatsError},
     engine::{self, EvaluateError, FinishedProbe, Pack},
     pack::DriftSpec,
-    redact::Redactor,
-    service::{AuditError, Served, Service, sessions::Full, writer::Ticket},
+    redact::{Keeper, Mode, Redactor, SealKey, Sealer, Unredactable},
+    service::{AuditError, Served, Service, keys, sessions::Full, writer::Ticket},
 };
 
 use super::memory::{DriftSlot, Evaluated, Memory};
@@ -55,6 +55,12 @@ pub enum DriftError {
     /// The pack has no drift half.
     #[error("pack `{pack}` has no probes")]
     NoProbes {
+        /// The pack.
+        pack: String,
+    },
+    /// The pack seals answers, and there is no key for that.
+    #[error("pack `{pack}` keeps answers encrypted, and this server has no payload key")]
+    NoPayloadKey {
         /// The pack.
         pack: String,
     },
@@ -118,7 +124,20 @@ pub(super) struct Probing {
     pub(super) served: Arc<Served>,
     pub(super) pack: Arc<Pack>,
     pub(super) spec: Arc<DriftSpec>,
-    pub(super) redactor: Redactor,
+    redactor: Redactor,
+    /// Seals answers, if the pack wants them sealed.
+    key: Option<SealKey>,
+}
+
+impl Probing {
+    /// What redacts the answers of one evaluation.
+    pub(super) fn keeper(&self, session: &str, evaluation: &Arc<str>) -> Result<Keeper, CycleFailure> {
+        let sealer = |key: &SealKey| {
+            let random = keys::random().map_err(|_| Unredactable)?;
+            Ok::<_, Unredactable>(Sealer::new(key.clone(), Arc::from(session), evaluation.clone(), random))
+        };
+        Ok(Keeper::new(self.redactor.clone(), self.key.as_ref().map(sealer).transpose()?))
+    }
 }
 
 impl Service {
@@ -127,12 +146,14 @@ impl Service {
         let probing = self.probing(&ask.pack)?;
         let slot = self.drift_slot(&ask.finished.session, &probing)?;
         let known = memory(&slot)?.repeated(&ask.request_id, ask.print)?;
+        let evaluation = slot.evaluation();
         let finding = match known {
             Some(_) => None,
             None => {
+                let keeper = probing.keeper(&slot.id, &evaluation).map_err(EvaluateError::from)?;
                 // Redacting and comparing long answers takes its time: off the serving threads, and without the session.
-                let (spec, redactor, finished) = (probing.spec.clone(), probing.redactor.clone(), ask.finished);
-                let compare = move || engine::evaluate(&spec, &redactor, finished);
+                let (spec, finished) = (probing.spec.clone(), ask.finished);
+                let compare = move || engine::evaluate(&spec, &keeper, finished);
                 Some(tokio::task::spawn_blocking(compare).await.map_err(|_| DriftError::Broke)??)
             }
         };
@@ -147,7 +168,7 @@ impl Service {
                     let recorded =
                         memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
                     let named = (ask.request_id, ask.print);
-                    let record = memory.answer(&slot, &probing, ask.agent.into(), recorded, named)?;
+                    let record = memory.answer(evaluation, &probing, ask.agent.into(), recorded, named)?;
                     (record.clone(), place.record(vec![Draft::Drift(record)]))
                 }
                 // It was answered a moment ago, and is kept no more.
@@ -166,9 +187,10 @@ impl Service {
         let (record, ticket) = {
             let mut memory = memory(&slot)?;
             let known = memory.evaluation(&baseline.evaluation).ok_or(DriftError::UnknownEvaluation)?.clone();
+            let keeper = probing.keeper(&slot.id, &known.record.evaluation).map_err(EvaluateError::from)?;
             let settled = engine::settle(
                 &probing.spec,
-                &probing.redactor,
+                &keeper,
                 &mut memory.state,
                 &known.signal,
                 baseline.output,
@@ -189,8 +211,15 @@ impl Service {
         let found = served.set.get(pack).cloned();
         let pack = found.ok_or_else(|| DriftError::UnknownPack { pack: pack.to_owned() })?;
         let spec = pack.drift().cloned().ok_or_else(|| DriftError::NoProbes { pack: pack.name().to_string() })?;
-        let redactor = pack.redactor().with_key(self.key.bytes());
-        Ok(Probing { served, pack, spec, redactor })
+        let redactor = pack.redactor().with_key(self.keys.hash.bytes());
+        let key = match redactor.rules().mode {
+            Mode::Encrypted => {
+                let none = || DriftError::NoPayloadKey { pack: pack.name().to_string() };
+                Some(self.keys.payload.sealing().cloned().ok_or_else(none)?)
+            }
+            Mode::Text | Mode::Categorical | Mode::Hashed => None,
+        };
+        Ok(Probing { served, pack, spec, redactor, key })
     }
 
     /// A session's memory under a pack.
@@ -223,7 +252,7 @@ impl Memory {
     /// What a recorded finding is answered with; kept for repetitions and baselines.
     pub(super) fn answer(
         &mut self,
-        slot: &DriftSlot,
+        evaluation: Arc<str>,
         probing: &Probing,
         agent: Arc<str>,
         recorded: Recorded,
@@ -232,11 +261,11 @@ impl Memory {
         let signal = match recorded {
             Recorded::Signal(signal) => *signal,
             Recorded::Withheld => {
-                return Err(EvaluateError::Cycle(CycleFailure::Redaction(crate::redact::Unredactable)).into());
+                return Err(EvaluateError::Cycle(CycleFailure::Redaction(Unredactable)).into());
             }
         };
         self.agent = agent.clone();
-        let record = self.record(&agent, probing, &slot.evaluation(signal.number), &signal, false)?;
+        let record = self.record(&agent, probing, &evaluation, &signal, false)?;
         self.keep(Evaluated { request_id, print, signal, record: record.clone() });
         Ok(record)
     }

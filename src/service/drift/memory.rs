@@ -35,6 +35,8 @@ pub(super) struct DriftSlot {
     pub(super) id: Arc<str>,
     /// Tells this memory from one of the same session that was dropped.
     nonce: u64,
+    /// Evaluations that were given a name.
+    named: AtomicU64,
     memory: Mutex<Memory>,
     /// When it was last asked for, in milliseconds on the service's clock.
     touched: AtomicU64,
@@ -98,6 +100,7 @@ impl DriftSessions {
         let slot = Arc::new(DriftSlot {
             id: id.clone(),
             nonce: self.names.hash_one((session, pack, now)),
+            named: AtomicU64::new(0),
             memory: Mutex::new(Memory {
                 state: SessionState::new(session, library_version),
                 selector: Selector::new(seed),
@@ -129,8 +132,9 @@ impl DriftSlot {
         self.memory.lock().ok()
     }
 
-    /// The name of an evaluation.
-    pub(super) fn evaluation(&self, number: u64) -> Arc<str> {
+    /// A name for the next evaluation.
+    pub(super) fn evaluation(&self) -> Arc<str> {
+        let number = self.named.fetch_add(1, Ordering::Relaxed) + 1;
         Arc::from(format!("{:016x}-{number}", self.nonce))
     }
 }

@@ -10,6 +10,8 @@ use crate::{
     },
     engine::{EvaluateError, find_probe, lexicon},
     model::Value,
+    pack::DriftSpec,
+    redact::Keeper,
     service::Service,
 };
 
@@ -102,8 +104,13 @@ impl Service {
         let slot = self.drift_slot(&ask.session, &probing)?;
         let (probe, wording) = chosen(&ask, &probing, &slot)?;
         let (agent, session, scheduled) = (Arc::from(ask.agent.as_str()), ask.session.clone(), ask.scheduled);
-        let end = match run(ask, &probing, (probe, wording), adapter).await {
-            Ok(finding) => self.found(&probing, &slot, *finding, agent).await,
+        let evaluation = slot.evaluation();
+        let found = match probing.keeper(&slot.id, &evaluation) {
+            Ok(keeper) => run(ask, &probing.spec, &keeper, (probe, wording), adapter).await,
+            Err(failure) => Err(failure),
+        };
+        let end = match found {
+            Ok(finding) => self.found(&probing, &slot, evaluation, *finding, agent).await,
             Err(failure) => Ok(ProbeEnd::Failed { probe: probe.id.clone(), failure }),
         };
         if let Ok(ProbeEnd::Failed { failure, .. }) = &end {
@@ -122,6 +129,7 @@ impl Service {
         &self,
         probing: &Probing,
         slot: &DriftSlot,
+        evaluation: Arc<str>,
         finding: Finding,
         agent: Arc<str>,
     ) -> Result<ProbeEnd, DriftError> {
@@ -130,7 +138,7 @@ impl Service {
         let (record, ticket) = {
             let mut memory = slot.memory().ok_or_else(|| broken(slot))?;
             let recorded = memory.state.record(finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
-            match memory.answer(slot, probing, agent, recorded, (String::new(), 0)) {
+            match memory.answer(evaluation, probing, agent, recorded, (String::new(), 0)) {
                 Ok(record) => (record.clone(), place.record(vec![Draft::Drift(record)])),
                 Err(DriftError::Evaluate(EvaluateError::Cycle(failure))) => {
                     return Ok(ProbeEnd::Failed { probe, failure });
@@ -169,11 +177,11 @@ fn chosen<'a>(ask: &ProbeAsk, probing: &'a Probing, slot: &DriftSlot) -> Result<
 /// From the first question to a finding. What the caller sent is gone once the questions are built.
 async fn run(
     ask: ProbeAsk,
-    probing: &Probing,
+    spec: &DriftSpec,
+    keeper: &Keeper,
     (probe, wording): (&Probe, u64),
     adapter: &mut impl Adapter,
 ) -> Result<Box<Finding>, CycleFailure> {
-    let spec = &probing.spec;
     let canaries = ask.canaries;
     let request = Request {
         probe,
@@ -192,7 +200,7 @@ async fn run(
         summary: ask.summary,
         id: Arc::from(""),
     };
-    let (mut cycle, first) = Cycle::start(&spec.settings, &probing.redactor, request, snapshot)?;
+    let (mut cycle, first) = Cycle::start(&spec.settings, keeper, request, snapshot)?;
     let reply = |output: Option<ModelOutput>| {
         output.map_or(Reply::Failed, |output| output.reply(&canaries, &spec.output, &spec.settings.limits))
     };
