@@ -70,18 +70,43 @@ fn drift(c: &mut Criterion) {
 
     let mut group = c.benchmark_group("redact 1 MiB");
     group.throughput(Throughput::Bytes(1 << 20));
+    let prose = "The request was declined because rule 7.2 asks for the owner's consent, which was not given. ";
     for (name, text) in [
-        ("prose", "The request was declined because rule 7.2 asks for the owner's consent, which was not given. "),
+        ("prose", prose),
+        ("prose with accents", "La demande a été refusée parce que la règle 7.2 exige l’accord du propriétaire. "),
         ("one letter", "a"),
-        ("near e-mail addresses", "jane.doe@ jane.doe@example @example.com a@b@c@d "),
-        ("near telephone numbers", "order 415-555-013 12-34-56 +1 (415 5550 "),
         ("one digit", "4"),
-        ("near secrets", "sk-short ghp_short eyJhbG.eyJ token = x Bearer y "),
+        ("one sign", "@"),
+        ("near e-mail addresses", "jane.doe@ jane.doe@example @example.com a@b@c@d "),
+        ("nearer e-mail addresses", "{{{{{{{{{{{{{{{{{{{{{{{{{{}@ jane at example dot "),
         ("hidden addresses", "j\u{200b}a\u{200b}n\u{200b}e (at) exa mple dot "),
+        ("near telephone numbers", "order 415-555-013 12-34-56 +1 (415 5550 "),
+        ("digits in groups", "12 34 56 78 "),
+        ("digits with separators", "1-2.3/4-5 (67) 8 "),
+        ("single digits", "1 "),
+        ("near secrets", "sk-short ghp_short eyJhbG.eyJ token = x Bearer y "),
+        ("near keys", "AKIAIOSFODNN7EXAMPL -----BEGIN RSA KEY----- glpat-0123 npm_abc "),
+        ("base64", "dGhpcyBpcyBub3QgYSBzZWNyZXQgYnV0IGxvbmc="),
+        ("near accounts and cards", "DE89370400440532013001 4111 1111 1111 1112 GB00 AB12 "),
+        ("near addresses of machines", "1.2.3 256.1.1.1 fe80::zz ::: 10.0.0.1.2 a:b:c:d "),
     ] {
         let text = repeated(text);
         group.throughput(Throughput::Bytes(u64::try_from(text.len()).unwrap()));
         group.bench_function(name, |b| b.iter(|| black_box(pack.redactor().text(&text))));
+    }
+    group.finish();
+
+    // JSON in strings is read, redacted and scanned once more at each level.
+    let mut group = c.benchmark_group("redact JSON in strings, 256 KiB");
+    for levels in [0, 1, 4] {
+        let mut text: String = prose.chars().cycle().take(1 << 18).collect();
+        for _ in 0..levels {
+            text = serde_json::json!({ "said": text }).to_string();
+        }
+        group.throughput(Throughput::Bytes(u64::try_from(text.len()).unwrap()));
+        group.bench_function(BenchmarkId::from_parameter(levels), |b| {
+            b.iter(|| black_box(pack.redactor().text(&text)));
+        });
     }
     group.finish();
 }

@@ -78,13 +78,14 @@ fn local_start(text: &Normal, end: usize, from: usize) -> Option<usize> {
         return (open + 2 < end).then_some(open);
     }
     let mut start = end;
+    let closed = text.before(end) == Some('}');
     while start > least {
         let Some(c) = text.before(start) else { break };
         let inner =
             || text.before(start - 1).is_some_and(|p| p.is_alphanumeric()) && text.at(start).is_some_and(is_local);
         let braced = || match c {
             '}' => start == end,
-            '{' => (start..end).any(|i| text.at(i) == Some('}')),
+            '{' => closed,
             _ => false,
         };
         if is_local(c) || (is_odd_local(c) && start < end && start - 1 > least && inner()) || braced() {

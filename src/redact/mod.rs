@@ -6,6 +6,8 @@
 
 mod email;
 mod finder;
+#[cfg(test)]
+mod linear;
 mod normal;
 mod phone;
 mod redacted;

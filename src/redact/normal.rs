@@ -17,6 +17,9 @@ pub(super) struct Unit {
 #[derive(Debug, Default)]
 pub(super) struct Normal {
     units: Vec<Unit>,
+    /// How often a unit was asked for: what a search costs, whatever the machine.
+    #[cfg(test)]
+    pub(super) reads: std::cell::Cell<u64>,
 }
 
 /// Spellings of `@` and `.` that are meant to be read by people and missed by machines.
@@ -50,7 +53,11 @@ impl Normal {
             }
             at += length;
         }
-        Normal { units }
+        Normal {
+            units,
+            #[cfg(test)]
+            reads: std::cell::Cell::default(),
+        }
     }
 
     /// How many units there are.
@@ -60,6 +67,8 @@ impl Normal {
 
     /// The character at a place.
     pub(super) fn at(&self, i: usize) -> Option<char> {
+        #[cfg(test)]
+        self.reads.set(self.reads.get() + 1);
         self.units.get(i).map(|u| u.c)
     }
 
@@ -77,7 +86,7 @@ impl Normal {
 
     /// Some units as text.
     pub(super) fn text(&self, units: Range<usize>) -> String {
-        self.units.get(units).unwrap_or_default().iter().map(|u| u.c).collect()
+        units.filter_map(|i| self.at(i)).collect()
     }
 
     /// Whether the units from `i` on spell `word`, letters of any case.

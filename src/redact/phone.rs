@@ -61,31 +61,35 @@ enum Hint {
 }
 
 /// Digits that stand together.
-#[derive(Clone)]
 struct Group {
-    digits: String,
+    digits: Range<usize>,
     /// What stands before it; a space for any white space.
     separator: char,
+    /// With its parentheses.
     span: Range<usize>,
     parenthesis: bool,
 }
 
-/// A run of digits and what may stand between them.
-struct Candidate {
+/// Groups of digits, and what stands between them.
+struct Candidate<'a> {
     span: Range<usize>,
-    groups: Vec<Group>,
+    groups: &'a [Group],
     plus: bool,
 }
 
-impl Candidate {
+impl Candidate<'_> {
+    fn digits(&self) -> usize {
+        self.groups.iter().map(|g| g.digits.len()).sum()
+    }
+
     /// Some of its groups, if they stand apart from the others.
-    fn part(&self, groups: Range<usize>) -> Option<Candidate> {
+    fn part(&self, groups: Range<usize>) -> Option<Candidate<'_>> {
         let apart = |i: usize| self.groups.get(i).is_none_or(|g| g.separator == ' ');
         if !(groups.start == 0 || apart(groups.start)) || !apart(groups.end) {
             return None;
         }
         let plus = self.plus && groups.start == 0;
-        let groups = self.groups.get(groups)?.to_vec();
+        let groups = self.groups.get(groups)?;
         let (first, last) = (groups.first()?, groups.last()?);
         let start = if plus { self.span.start } else { first.span.start };
         Some(Candidate { span: start..last.span.end, plus, groups })
@@ -108,8 +112,14 @@ pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: 
             i = end;
             continue;
         }
-        let candidate = candidate(text, i);
+        let (span, groups) = run_of_groups(text, i);
+        let candidate = Candidate { plus: text.at(i) == Some('+'), groups: &groups, span };
         i = candidate.span.end.max(i + 1);
+        // Most runs are too short, or are one long figure: nobody looks for words around them.
+        let digits = candidate.digits();
+        if digits < DIGITS.start || (groups.len() == 1 && !DIGITS.contains(&digits)) {
+            continue;
+        }
         let told = hint(text, candidate.span.start, key, words);
         if is_phone(text, &candidate, told, words) {
             let end = extension_end(text, i);
@@ -122,7 +132,7 @@ pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: 
 }
 
 /// Numbers inside a run of groups that is none as a whole: two in a row, or one after a figure.
-fn parts(text: &Normal, candidate: &Candidate, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
+fn parts(text: &Normal, candidate: &Candidate<'_>, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
     let count = candidate.groups.len();
     let mut start = 0;
     while start < count && count > 1 {
@@ -187,13 +197,11 @@ fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
     }
 }
 
-fn candidate(text: &Normal, start: usize) -> Candidate {
-    let mut c = Candidate { span: start..start, groups: Vec::new(), plus: false };
-    let mut at = start;
-    if text.at(at) == Some('+') {
-        c.plus = true;
-        at += 1;
-    }
+/// The groups of digits from here on, as far as what stands between them can join a number; and where they stand.
+fn run_of_groups(text: &Normal, start: usize) -> (Range<usize>, Vec<Group>) {
+    let mut groups = Vec::new();
+    let mut at = start + usize::from(text.at(start) == Some('+'));
+    let mut stop = start;
     let mut separator = ' ';
     loop {
         let open = text.at(at) == Some('(');
@@ -206,9 +214,9 @@ fn candidate(text: &Normal, start: usize) -> Candidate {
             break;
         }
         let whole = at..end + usize::from(open);
-        c.groups.push(Group { digits: text.text(from..end), separator, span: whole, parenthesis: open });
+        groups.push(Group { digits: from..end, separator, span: whole, parenthesis: open });
         at = end + usize::from(open);
-        c.span.end = at;
+        stop = at;
         let mut next = at;
         separator = if open { ')' } else { ' ' };
         let mut gap = 0;
@@ -231,15 +239,18 @@ fn candidate(text: &Normal, start: usize) -> Candidate {
         }
         at = next;
     }
-    c
+    (start..stop, groups)
 }
 
-fn is_phone(text: &Normal, c: &Candidate, told: Hint, words: &PhoneWords) -> bool {
-    let sizes: Vec<usize> = c.groups.iter().map(|g| g.digits.chars().count()).collect();
-    let digits: usize = sizes.iter().sum();
+fn is_phone(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) -> bool {
+    let digits = c.digits();
+    if !DIGITS.contains(&digits) {
+        return false;
+    }
+    let sizes: Vec<usize> = c.groups.iter().map(|g| g.digits.len()).collect();
     let glued = text.at(c.span.end).is_some_and(|c| c.is_alphanumeric() || c == '_')
         && !(text.at(c.span.end).is_some_and(|c| matches!(c, 'x' | 'X')) && digit_at(text, c.span.end + 1));
-    if !DIGITS.contains(&digits) || glued || is_date(&sizes, c) || is_address(c) {
+    if glued || is_date(&sizes, c) || is_address(text, c) {
         return false;
     }
     // A plus is evidence enough, wherever it stands.
@@ -251,7 +262,10 @@ fn is_phone(text: &Normal, c: &Candidate, told: Hint, words: &PhoneWords) -> boo
     if !stands_free(text, c.span.start, words) {
         return false;
     }
-    let first = |d: char| c.groups.first().is_some_and(|g| g.digits.starts_with(d));
+    let digit = |n: usize, d: char| {
+        c.groups.first().is_some_and(|g| g.digits.len() > n && text.at(g.digits.start + n) == Some(d))
+    };
+    let first = |d: char| digit(0, d);
     let one = sizes.first() == Some(&1) && first('1');
     let north_american = match sizes.as_slice() {
         [3, 3, 4] | [10] => true,
@@ -261,7 +275,7 @@ fn is_phone(text: &Normal, c: &Candidate, told: Hint, words: &PhoneWords) -> boo
         [1, 10] => one,
         _ => false,
     };
-    let exit_prefix = c.groups.first().is_some_and(|g| g.digits.starts_with("00")) && digits >= 10;
+    let exit_prefix = digit(0, '0') && digit(1, '0') && digits >= 10;
     let trunk = first('0') && c.groups.len() > 1 && (9..=11).contains(&digits);
     let area = c.groups.iter().any(|g| g.parenthesis) && digits >= 9;
     let shaped = north_american || (exit_prefix && c.groups.len() > 1) || trunk || area;
@@ -273,16 +287,16 @@ fn is_phone(text: &Normal, c: &Candidate, told: Hint, words: &PhoneWords) -> boo
 }
 
 /// `2026-01-15` and the like.
-fn is_date(sizes: &[usize], c: &Candidate) -> bool {
+fn is_date(sizes: &[usize], c: &Candidate<'_>) -> bool {
     let same = |s: char| c.groups.iter().skip(1).all(|g| g.separator == s);
     matches!(sizes, [4, 2, 2] | [2, 2, 4]) && (same('-') || same('/') || same('.'))
 }
 
 /// Four dotted numbers up to 255.
-fn is_address(c: &Candidate) -> bool {
+fn is_address(text: &Normal, c: &Candidate<'_>) -> bool {
     c.groups.len() == 4
         && c.groups.iter().skip(1).all(|g| g.separator == '.')
-        && c.groups.iter().all(|g| g.digits.parse::<u8>().is_ok())
+        && c.groups.iter().all(|g| text.text(g.digits.clone()).parse::<u8>().is_ok())
 }
 
 fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {

@@ -191,30 +191,15 @@ impl Redactor {
     }
 
     fn scrub(&self, text: &str, key: Option<&str>, embedded: u32) -> String {
-        let (text, cut) = match text
-            .char_indices()
-            .map(|(i, c)| i + c.len_utf8())
-            .take_while(|e| *e <= self.rules.max_bytes)
-            .last()
-        {
-            Some(end) if end < text.len() => (text.get(..end).unwrap_or_default(), true),
-            None if !text.is_empty() => ("", true),
-            _ => (text, false),
-        };
-        let mut out = match self.embedded(text, key, embedded) {
-            Some(redacted) => redacted,
-            None => self.cut(text, key).unwrap_or_else(|| text.to_owned()),
-        };
+        let read = start_of(text, self.rules.max_bytes);
+        let rest = if read.len() < text.len() { TOO_LONG } else { "" };
+        let first = self.embedded(read, key, embedded).or_else(|| self.cut(read, key));
+        let Some(mut out) = first else { return [read, rest].concat() };
         // Cutting brings texts together that stood apart: scan the result as well.
         for _ in 0..PASSES {
             match self.cut(&out, key) {
                 Some(again) => out = again,
-                None => {
-                    if cut {
-                        out.push_str(TOO_LONG);
-                    }
-                    return out;
-                }
+                None => return out + rest,
             }
         }
         TOMBSTONE.to_owned()
@@ -280,6 +265,15 @@ impl Redactor {
         }
         found
     }
+}
+
+/// As many whole characters as fit into so many bytes.
+fn start_of(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 fn json_text(value: &Value) -> String {

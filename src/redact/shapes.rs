@@ -15,27 +15,30 @@ pub(super) struct Shapes {
     secret: Regex,
 }
 
+// Boundaries are those of ASCII: others would keep the regex engine from its automaton wherever a text holds any other
+// letter, and a number that is glued to an accented letter is one all the same.
+
 /// Card numbers: 13 to 19 digits, alone or in groups.
-const CARD: &str = r"\b[0-9](?:[ -]?[0-9]){12,18}\b";
+const CARD: &str = r"(?-u:\b)[0-9](?:[ -]?[0-9]){12,18}(?-u:\b)";
 /// Bank accounts (ISO 13616): country, check digits, 11 to 30 characters, perhaps in groups of four.
-const IBAN: &str = r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b";
+const IBAN: &str = r"(?-u:\b)[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}(?-u:\b)";
 /// Anything made of an address's characters; parsing decides.
 const IP: &str = r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?:\.[0-9]{1,3}){3})?|[0-9]{1,3}(?:\.[0-9]{1,3}){3}";
 /// Keys and tokens that say what they are, private key blocks, and values after a telling name.
 const SECRET: &str = concat!(
     r"(?s)-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,24}PRIVATE KEY-----|\z)",
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-    r"|\b(?:A3T[A-Z0-9]|AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b",
-    r"|\bgh[oprsu]_[A-Za-z0-9]{30,}",
-    r"|\bgithub_pat_[A-Za-z0-9_]{22,}",
-    r"|\bglpat-[A-Za-z0-9_-]{20,}",
-    r"|\bxox[abeprs]-[A-Za-z0-9-]{10,}",
-    r"|\bAIza[A-Za-z0-9_-]{35}",
-    r"|\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{2,12}[-_])*[A-Za-z0-9_-]{16,}",
-    r"|\bnpm_[A-Za-z0-9]{36}",
-    r"|\bhf_[A-Za-z0-9]{30,}",
-    r"|(?i:\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{16,}",
-    r#"|(?i:\b(?:api[_-]?key|secret|password|passwd|pwd|access[_-]?token|auth[_-]?token|token)\b["']?\s*[:=]\s*["']?)[^\s"',;]{6,}"#,
+    r"|(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    r"|(?-u:\b)(?:A3T[A-Z0-9]|AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}(?-u:\b)",
+    r"|(?-u:\b)gh[oprsu]_[A-Za-z0-9]{30,}",
+    r"|(?-u:\b)github_pat_[A-Za-z0-9_]{22,}",
+    r"|(?-u:\b)glpat-[A-Za-z0-9_-]{20,}",
+    r"|(?-u:\b)xox[abeprs]-[A-Za-z0-9-]{10,}",
+    r"|(?-u:\b)AIza[A-Za-z0-9_-]{35}",
+    r"|(?-u:\b)(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{2,12}[-_])*[A-Za-z0-9_-]{16,}",
+    r"|(?-u:\b)npm_[A-Za-z0-9]{36}",
+    r"|(?-u:\b)hf_[A-Za-z0-9]{30,}",
+    r"|(?i:(?-u:\b)(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{16,}",
+    r#"|(?i:(?-u:\b)(?:api[_-]?key|secret|password|passwd|pwd|access[_-]?token|auth[_-]?token|token)(?-u:\b)["']?\s*[:=]\s*["']?)[^\s"',;]{6,}"#,
 );
 
 impl Shapes {
