@@ -4,8 +4,10 @@
 //! judge or put into an error. Which fields stay, which are scrubbed and what is looked for is a
 //! pack's business; a field that no rule names is closed.
 
+mod card;
 mod email;
 mod finder;
+mod iban;
 #[cfg(test)]
 mod linear;
 mod normal;

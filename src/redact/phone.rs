@@ -65,9 +65,15 @@ struct Group {
     digits: Range<usize>,
     /// What stands before it; a space for any white space.
     separator: char,
-    /// With its parentheses.
-    span: Range<usize>,
     parenthesis: bool,
+}
+
+impl Group {
+    /// With its parentheses.
+    fn span(&self) -> Range<usize> {
+        let around = usize::from(self.parenthesis);
+        self.digits.start - around..self.digits.end + around
+    }
 }
 
 /// Groups of digits, and what stands between them.
@@ -82,6 +88,11 @@ impl Candidate<'_> {
         self.groups.iter().map(|g| g.digits.len()).sum()
     }
 
+    /// How many groups there are, and the sizes of the first.
+    fn sizes(&self) -> (usize, [usize; 4]) {
+        (self.groups.len(), std::array::from_fn(|i| self.groups.get(i).map_or(0, |g| g.digits.len())))
+    }
+
     /// Some of its groups, if they stand apart from the others.
     fn part(&self, groups: Range<usize>) -> Option<Candidate<'_>> {
         let apart = |i: usize| self.groups.get(i).is_none_or(|g| g.separator == ' ');
@@ -91,8 +102,8 @@ impl Candidate<'_> {
         let plus = self.plus && groups.start == 0;
         let groups = self.groups.get(groups)?;
         let (first, last) = (groups.first()?, groups.last()?);
-        let start = if plus { self.span.start } else { first.span.start };
-        Some(Candidate { span: start..last.span.end, plus, groups })
+        let start = if plus { self.span.start } else { first.span().start };
+        Some(Candidate { span: start..last.span().end, plus, groups })
     }
 }
 
@@ -136,7 +147,11 @@ fn parts(text: &Normal, candidate: &Candidate<'_>, words: &PhoneWords, found: &m
     let count = candidate.groups.len();
     let mut start = 0;
     while start < count && count > 1 {
-        let longest = (start + 1..=count.min(start + GROUPS)).rev().find_map(|end| {
+        if !may_begin(text, candidate, start) {
+            start += 1;
+            continue;
+        }
+        let longest = ends(candidate.groups, start).rev().find_map(|end| {
             let part = candidate.part(start..end)?;
             is_phone(text, &part, Hint::Nothing, words).then_some((end, part.span))
         });
@@ -148,6 +163,32 @@ fn parts(text: &Normal, candidate: &Candidate<'_>, words: &PhoneWords, found: &m
             None => start += 1,
         }
     }
+}
+
+/// Whether a number could begin with a group: most cannot, and nothing more need be tried on them.
+fn may_begin(text: &Normal, candidate: &Candidate<'_>, start: usize) -> bool {
+    let mut near = candidate.groups.iter().skip(start).take(GROUPS);
+    let first = || candidate.groups.get(start);
+    (candidate.plus && start == 0)
+        || first()
+            .is_some_and(|g| matches!(g.digits.len(), 1 | 3 | 6 | 10 | 11) || text.at(g.digits.start) == Some('0'))
+        || near.any(|g| g.parenthesis)
+}
+
+/// Where a number that begins with a group may end, by how many digits it would have.
+fn ends(groups: &[Group], start: usize) -> Range<usize> {
+    let (mut digits, mut first, mut end) = (0, None, start);
+    for group in groups.iter().skip(start).take(GROUPS) {
+        digits += group.digits.len();
+        if digits >= DIGITS.end {
+            break;
+        }
+        end += 1;
+        if digits >= DIGITS.start {
+            first = first.or(Some(end));
+        }
+    }
+    first.map_or(0..0, |first| first..end + 1)
 }
 
 fn is_digit(c: char) -> bool {
@@ -213,8 +254,7 @@ fn run_of_groups(text: &Normal, start: usize) -> (Range<usize>, Vec<Group>) {
         if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
             break;
         }
-        let whole = at..end + usize::from(open);
-        groups.push(Group { digits: from..end, separator, span: whole, parenthesis: open });
+        groups.push(Group { digits: from..end, separator, parenthesis: open });
         at = end + usize::from(open);
         stop = at;
         let mut next = at;
@@ -244,52 +284,43 @@ fn run_of_groups(text: &Normal, start: usize) -> (Range<usize>, Vec<Group>) {
 
 fn is_phone(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) -> bool {
     let digits = c.digits();
-    if !DIGITS.contains(&digits) {
+    // A plus is evidence enough, wherever it stands.
+    let believed = c.plus || told == Hint::Phone || (told == Hint::Nothing && is_shaped(text, c, digits));
+    if !DIGITS.contains(&digits) || !believed {
         return false;
     }
-    let sizes: Vec<usize> = c.groups.iter().map(|g| g.digits.len()).collect();
     let glued = text.at(c.span.end).is_some_and(|c| c.is_alphanumeric() || c == '_')
         && !(text.at(c.span.end).is_some_and(|c| matches!(c, 'x' | 'X')) && digit_at(text, c.span.end + 1));
-    if glued || is_date(&sizes, c) || is_address(text, c) {
+    if glued || is_date(c) || is_address(text, c) {
         return false;
     }
-    // A plus is evidence enough, wherever it stands.
+    let free = || stands_free(text, c.span.start, words);
     if c.plus {
-        return !text
-            .before(c.span.start)
-            .is_some_and(|p| p.is_alphanumeric() && !stands_free(text, c.span.start, words));
+        return free() || !text.before(c.span.start).is_some_and(char::is_alphanumeric);
     }
-    if !stands_free(text, c.span.start, words) {
-        return false;
-    }
+    free() && (told == Hint::Phone || !is_quantity(text, c.span.end, words))
+}
+
+/// Whether groups of digits have the shape of a telephone number, whatever stands around them.
+fn is_shaped(text: &Normal, c: &Candidate<'_>, digits: usize) -> bool {
     let digit = |n: usize, d: char| {
         c.groups.first().is_some_and(|g| g.digits.len() > n && text.at(g.digits.start + n) == Some(d))
     };
-    let first = |d: char| digit(0, d);
-    let one = sizes.first() == Some(&1) && first('1');
-    let north_american = match sizes.as_slice() {
-        [3, 3, 4] | [10] => true,
-        [1, 3, 3, 4] => one,
-        [11] => first('1'),
-        [6, 4] | [3, 7] => c.groups.len() == 2,
-        [1, 10] => one,
+    let north_american = match c.sizes() {
+        (3, [3, 3, 4, _]) | (1, [10, ..]) | (2, [6, 4, ..] | [3, 7, ..]) => true,
+        (4, [1, 3, 3, 4]) | (1, [11, ..]) | (2, [1, 10, ..]) => digit(0, '1'),
         _ => false,
     };
     let exit_prefix = digit(0, '0') && digit(1, '0') && digits >= 10;
-    let trunk = first('0') && c.groups.len() > 1 && (9..=11).contains(&digits);
-    let area = c.groups.iter().any(|g| g.parenthesis) && digits >= 9;
-    let shaped = north_american || (exit_prefix && c.groups.len() > 1) || trunk || area;
-    match told {
-        Hint::Phone => true,
-        Hint::Other => false,
-        Hint::Nothing => shaped && !is_quantity(text, c.span.end, words),
-    }
+    let trunk = digit(0, '0') && (9..=11).contains(&digits);
+    let area = digits >= 9 && c.groups.iter().any(|g| g.parenthesis);
+    north_american || ((exit_prefix || trunk) && c.groups.len() > 1) || area
 }
 
 /// `2026-01-15` and the like.
-fn is_date(sizes: &[usize], c: &Candidate<'_>) -> bool {
+fn is_date(c: &Candidate<'_>) -> bool {
     let same = |s: char| c.groups.iter().skip(1).all(|g| g.separator == s);
-    matches!(sizes, [4, 2, 2] | [2, 2, 4]) && (same('-') || same('/') || same('.'))
+    matches!(c.sizes(), (3, [4, 2, 2, _] | [2, 2, 4, _])) && (same('-') || same('/') || same('.'))
 }
 
 /// Four dotted numbers up to 255.
