@@ -59,8 +59,16 @@ pub struct Settings {
     pub audit_queue: usize,
     /// Requests of one group commit.
     pub audit_group: usize,
-    /// Whether an answer waits until its record is durable.
-    pub audit_wait: AuditWait,
+    /// When an answer leaves.
+    pub audit_durability: Durability,
+    /// What happens when more requests wait for the audit writer than may.
+    pub audit_when_full: WhenFull,
+    /// A checkpoint after so many records.
+    pub audit_checkpoint_every: u64,
+    /// File with the secret key that signs checkpoints; empty for none.
+    pub audit_checkpoint_key_file: PathBuf,
+    /// File that checkpoints are appended to, to be kept elsewhere; empty for none.
+    pub audit_checkpoint_file: PathBuf,
     /// Bytes of the store's page cache.
     pub store_cache_bytes: u64,
     /// Pause between NOT_SERVING and refusing connections, for load balancers to notice.
@@ -75,11 +83,24 @@ pub struct Settings {
 
 /// When an answer leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditWait {
-    /// Once its record is on disk.
-    Durable,
-    /// Once its record is queued: a crash loses what was queued.
-    Queued,
+pub enum Durability {
+    /// Once its record survives a loss of power.
+    Disk,
+    /// Once its record survives the end of the process: a loss of power loses what the kernel has not written.
+    Process,
+    /// Once its record is queued: the end of the process loses what was queued.
+    Async,
+}
+
+/// What happens when more requests wait for the audit writer than may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Callers wait.
+    Block,
+    /// Callers are refused.
+    Refuse,
+    /// The oldest judgements that wait are given up; a record tells of them.
+    DropOldest,
 }
 
 /// Form of log lines.
@@ -271,11 +292,40 @@ pub const SETTINGS: &[Setting] = &[
     setting!("audit-queue", "1024", "Requests that may wait for the audit writer", audit_queue, |t| at_least(t, 1)),
     setting!("audit-group", "512", "Requests of one group commit", audit_group, |t| at_least(t, 1)),
     setting!(
-        "audit-wait",
-        "durable",
-        "Whether an answer waits until its record is on disk: durable or queued",
-        audit_wait,
-        audit_wait
+        "audit-durability",
+        "disk",
+        "An answer leaves once its record survives a loss of power (disk), the end of the process (process), or at \
+         once (async)",
+        audit_durability,
+        durability
+    ),
+    setting!(
+        "audit-when-full",
+        "block",
+        "When the audit queue is full: block callers, refuse them, or drop-oldest",
+        audit_when_full,
+        when_full
+    ),
+    setting!(
+        "audit-checkpoint-every",
+        "10000",
+        "A checkpoint of the audit chain after so many records",
+        audit_checkpoint_every,
+        |t| at_least(t, 1).map(|n: usize| n as u64)
+    ),
+    setting!(
+        "audit-checkpoint-key-file",
+        "",
+        "File with the Ed25519 secret key, 64 hexadecimal digits, that signs checkpoints",
+        audit_checkpoint_key_file,
+        |t: &str| Ok(PathBuf::from(t))
+    ),
+    setting!(
+        "audit-checkpoint-file",
+        "",
+        "File that checkpoints are appended to, to be kept elsewhere",
+        audit_checkpoint_file,
+        |t: &str| Ok(PathBuf::from(t))
     ),
     setting!("store-cache-bytes", "32MiB", "Page cache of the audit store", store_cache_bytes, bytes),
     setting!("shutdown-wait", "0s", "Pause between NOT_SERVING and refusing connections", shutdown_wait, span),
@@ -392,7 +442,11 @@ fn unset() -> Settings {
         payload_key_file: PathBuf::new(),
         audit_queue: 0,
         audit_group: 0,
-        audit_wait: AuditWait::Durable,
+        audit_durability: Durability::Async,
+        audit_when_full: WhenFull::Block,
+        audit_checkpoint_every: 0,
+        audit_checkpoint_key_file: PathBuf::new(),
+        audit_checkpoint_file: PathBuf::new(),
         store_cache_bytes: 0,
         shutdown_wait: Duration::ZERO,
         shutdown_limit: Duration::ZERO,
@@ -490,11 +544,21 @@ fn size(text: &str) -> Result<usize, Expected> {
     usize::try_from(bytes(text)?).map_err(|_| Expected::Bytes)
 }
 
-fn audit_wait(text: &str) -> Result<AuditWait, Expected> {
+fn durability(text: &str) -> Result<Durability, Expected> {
     match text {
-        "durable" => Ok(AuditWait::Durable),
-        "queued" => Ok(AuditWait::Queued),
-        _ => Err(Expected::OneOf(&["durable", "queued"])),
+        "disk" => Ok(Durability::Disk),
+        "process" => Ok(Durability::Process),
+        "async" => Ok(Durability::Async),
+        _ => Err(Expected::OneOf(&["disk", "process", "async"])),
+    }
+}
+
+fn when_full(text: &str) -> Result<WhenFull, Expected> {
+    match text {
+        "block" => Ok(WhenFull::Block),
+        "refuse" => Ok(WhenFull::Refuse),
+        "drop-oldest" => Ok(WhenFull::DropOldest),
+        _ => Err(Expected::OneOf(&["block", "refuse", "drop-oldest"])),
     }
 }
 
@@ -542,7 +606,7 @@ mod tests {
         assert_eq!(config.settings, Settings::defaults());
         assert_eq!(config.settings.listen.to_string(), "127.0.0.1:50051");
         assert_eq!(config.settings.store_cache_bytes, 32 << 20);
-        assert_eq!(config.settings.audit_wait, AuditWait::Durable);
+        assert_eq!(config.settings.audit_durability, Durability::Disk);
         assert!(config.settings.check_exposure().is_ok());
         assert!(config.origins.iter().all(|(_, _, origin)| *origin == Origin::Default));
         // Each setting changes something: none is declared and then forgotten.
@@ -596,8 +660,8 @@ mod tests {
             "`[4]` for `max-message-bytes` in FILE is not a number of bytes such as 65536, 64KiB or 4MiB"
         );
         assert_eq!(
-            say(&[], &[], "audit-wait = \"never\""),
-            "`never` for `audit-wait` in FILE is not one of durable, queued"
+            say(&[], &[], "audit-durability = \"never\""),
+            "`never` for `audit-durability` in FILE is not one of disk, process, async"
         );
         assert_eq!(say(&[], &[], "lisen = 1"), "FILE: unknown setting `lisen`; did you mean `listen`?");
         assert_eq!(say(&[], &[], "colour = 1"), "FILE: unknown setting `colour`");

@@ -31,16 +31,18 @@ fn firing(policy: &str) -> Firing {
 }
 
 fn hit(policy: &str, turn: u32, reward: &str) -> Hit {
-    Hit { firing: firing(policy), turn, n: 1, reward: reward.parse().unwrap() }
+    Hit { firing: firing(policy), turn, n: 0, reward: reward.parse().unwrap() }
 }
 
 fn judged(session: &str, seq: u64, step: Step) -> Draft {
     Draft::Judged {
         session: session.into(),
+        agent: "agent-7".into(),
         pack: pack("1.0.0"),
         mode: Mode::Gate,
         item: ItemKind::Message,
         seq,
+        input: Digest::new([8; 32]),
         step: Arc::new(step),
     }
 }
@@ -61,8 +63,8 @@ fn full_step() -> Step {
 }
 
 /// Builds one batch of drafts, as the writer does.
-fn batch(last: RecordNumber, drafts: &[Draft]) -> Batch {
-    let mut builder = BatchBuilder::new(last);
+fn batch(head: Head, drafts: &[Draft]) -> Batch {
+    let mut builder = BatchBuilder::new(head, [1; 32]);
     for draft in drafts {
         builder.push(draft, 1_700_000_000_000);
     }
@@ -70,7 +72,7 @@ fn batch(last: RecordNumber, drafts: &[Draft]) -> Batch {
 }
 
 fn commit(store: &dyn Store, drafts: &[Draft]) {
-    store.append(&batch(store.last().unwrap(), drafts)).unwrap();
+    store.append(&batch(store.head().unwrap(), drafts), Safety::Disk).unwrap();
 }
 
 fn read(store: &dyn Store, from: RecordNumber) -> Vec<Record> {
@@ -93,6 +95,9 @@ fn an_empty_store_has_nothing(store: &dyn Store) {
     assert_eq!(read(store, 1), []);
     assert_eq!(hits(store, "A01", Span::AllTime), 0);
     assert_eq!(store.tallies("airline", &Span::AllTime).unwrap(), []);
+    assert_eq!(store.head().unwrap(), Head::genesis(store.head().unwrap().store));
+    assert_eq!(store.base().unwrap(), store.head().unwrap());
+    assert!(verify_store(store, Trust::default()).unwrap().is_whole());
 }
 
 fn records_come_back_as_they_were(store: &dyn Store) {
@@ -127,6 +132,7 @@ fn records_come_back_as_they_were(store: &dyn Store) {
     let Body::Judged(j) = &records[1].body else { panic!("{records:?}") };
     assert_eq!((j.session.as_ref(), j.seq, j.turn, j.mode, j.item), ("s1", 0, 4, Mode::Gate, ItemKind::Message));
     assert_eq!(j.pack, pack("1.0.0"));
+    assert_eq!((j.agent.as_ref(), j.input), ("agent-7", Digest::new([8; 32])));
     assert_eq!(j.calls[1], CallRecord { index: 2, gate: Gate::Deny });
     let conditions = vec![
         ConditionRecord { holds: true, rests_on: vec![2, 3, 300] },
@@ -137,7 +143,7 @@ fn records_come_back_as_they_were(store: &dyn Store) {
         HitRecord {
             policy: "A02".into(),
             turn: 4,
-            n: 1,
+            n: 0,
             reward: "1e30".parse().unwrap(),
             event: 9,
             conditions: conditions.clone()
@@ -195,10 +201,12 @@ fn counters_add_up_per_span(store: &dyn Store) {
     commit(store, &[judged("s2", 1, one("A02")), judged("s1", 2, full_step())]);
     let newer = Draft::Judged {
         session: "s3".into(),
+        agent: "".into(),
         pack: pack("1.1.0"),
         mode: Mode::Episode,
         item: ItemKind::End,
         seq: 0,
+        input: Digest::new([0; 32]),
         step: Arc::new(one("A01")),
     };
     commit(store, &[newer]);
@@ -209,11 +217,18 @@ fn counters_add_up_per_span(store: &dyn Store) {
     assert_eq!(hits(store, "A01", Span::Session("s2".into())), 1);
     assert_eq!(hits(store, "A02", Span::Session("s2".into())), 1);
     let session = store.tallies("airline", &Span::Session("s1".into())).unwrap();
+    let hits = |hits: u64, reward: &str| Tally {
+        hits,
+        sessions: hits,
+        reward: reward.parse().unwrap(),
+        last_hit_millis: 1_700_000_000_000,
+        ..Tally::default()
+    };
     assert_eq!(
         session,
         [
-            ("A01".to_owned(), Tally { hits: 3, ..Tally::default() }),
-            ("A02".to_owned(), Tally { hits: 1, ..Tally::default() }),
+            ("A01".to_owned(), hits(3, "2.5")),
+            ("A02".to_owned(), hits(1, "1e30")),
             ("A03".to_owned(), Tally { undecided: 1, ..Tally::default() }),
             ("R01".to_owned(), Tally { signals: 1, ..Tally::default() }),
         ]
@@ -223,25 +238,119 @@ fn counters_add_up_per_span(store: &dyn Store) {
     assert_eq!(store.tallies("air", &Span::AllTime).unwrap(), []);
 }
 
-fn a_session_is_found_by_its_openings(store: &dyn Store) {
-    assert_eq!(store.opening("s1").unwrap(), None);
-    commit(store, &[judged("s1", 0, full_step()), judged("s2", 0, full_step()), judged("s1", 1, full_step())]);
-    assert_eq!(store.opening("s1").unwrap(), Some(Opening { first: 1, latest: 1 }));
-    assert_eq!(store.opening("s2").unwrap(), Some(Opening { first: 2, latest: 2 }));
-    // The same id again: in a later commit, and twice in one.
-    commit(store, &[judged("s1", 0, full_step())]);
-    assert_eq!(store.opening("s1").unwrap(), Some(Opening { first: 1, latest: 4 }));
-    commit(store, &[judged("s3", 0, full_step()), judged("s3", 0, full_step())]);
-    assert_eq!(store.opening("s3").unwrap(), Some(Opening { first: 5, latest: 6 }));
-    assert_eq!(store.opening("s").unwrap(), None);
+fn only_the_first_hit_of_a_session_counts_the_session(store: &dyn Store) {
+    let nth = |n: u32| Step { hits: vec![Hit { n, ..hit("A01", 1, "0.25") }], ..Step::default() };
+    commit(store, &[judged("s1", 0, nth(0)), judged("s1", 1, nth(1))]);
+    commit(store, &[judged("s1", 2, nth(2)), judged("s2", 0, nth(0))]);
+    let key = TallyKey { pack: "airline".into(), span: Span::AllTime, policy: "A01".into() };
+    let tally = store.tally(&key).unwrap();
+    assert_eq!((tally.hits, tally.sessions, tally.reward), (4, 2, "1".parse().unwrap()));
+}
+
+/// The numbers of a posting's blocks, and of the records in them that name it.
+fn posted(store: &dyn Store, posting: &Posting, from: RecordNumber) -> Vec<RecordNumber> {
+    let mut numbers = Vec::new();
+    scan_posted(store, posting, from, |record| {
+        if record.names().postings().contains(posting) {
+            numbers.push(record.number);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    numbers
+}
+
+fn records_are_found_by_session_and_policy(store: &dyn Store) {
+    let quiet = || Step::default();
+    commit(store, &[judged("s1", 0, full_step()), judged("s2", 0, quiet())]);
+    // Enough that the next one of the first session lies in another block.
+    let many: Vec<Draft> = (1..500).map(|seq| judged("s2", seq, full_step())).collect();
+    commit(store, &many);
+    commit(store, &[judged("s1", 1, quiet()), Draft::Activated(pack("1.1.0"))]);
+    let s1 = Posting::Session("s1".into());
+    assert_eq!(posted(store, &s1, 0), [1, 502]);
+    assert_eq!(posted(store, &s1, 2), [502]);
+    assert_eq!(posted(store, &s1, 502), [502]);
+    assert_eq!(posted(store, &s1, 503), [0; 0]);
+    assert_eq!(posted(store, &Posting::Session("s".into()), 0), [0; 0]);
+    assert_eq!(store.postings(&s1, RecordNumber::MAX, 1).unwrap(), [502]);
+    assert_eq!(store.postings(&s1, 0, 10).unwrap(), [1, 502]);
+    assert_eq!(store.postings(&s1, 400, 10).unwrap(), [1, 502]);
+    let policy = |policy: &str| Posting::Policy { pack: "airline".into(), policy: policy.into() };
+    assert_eq!(posted(store, &policy("A03"), 0).len(), 500);
+    assert_eq!(posted(store, &policy("A0"), 0), [0; 0]);
+}
+
+fn drift(session: &str, answer: &str) -> Draft {
+    let mut record = drift_layout::tests::record(true);
+    record.session = session.into();
+    record.answers = Answers { snapshot: answer.to_owned(), shadow: "{}".to_owned(), ..Answers::default() };
+    Draft::Drift(Arc::new(record))
+}
+
+fn answers(store: &dyn Store) -> Vec<(String, bool)> {
+    let signals = read(store, 1).into_iter().filter_map(|record| match record.body {
+        Body::Drift(drift) => Some((drift.answers.snapshot, record.erased)),
+        _ => None,
+    });
+    signals.collect()
+}
+
+fn payloads_can_be_erased_and_the_chain_still_verifies(store: &dyn Store) {
+    commit(store, &[drift("s1", "[1]"), drift("s2", "[2]"), drift("s1", "[3]"), drift("s11", "[4]")]);
+    let kept = |texts: &[(&str, bool)]| texts.iter().map(|(t, e)| ((*t).to_owned(), *e)).collect::<Vec<_>>();
+    assert_eq!(answers(store), kept(&[("[1]", false), ("[2]", false), ("[3]", false), ("[4]", false)]));
+    assert_eq!(store.erase("s1").unwrap(), 2);
+    assert_eq!(store.erase("s1").unwrap(), 0);
+    assert_eq!(answers(store), kept(&[("", true), ("[2]", false), ("", true), ("[4]", false)]));
+    let verified = verify_store(store, Trust::default()).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!(verified.erased, 2);
+}
+
+fn what_was_pruned_is_gone_and_the_rest_still_verifies(store: &dyn Store) {
+    for round in 0..6 {
+        let drafts: Vec<Draft> = (0..100).map(|n| judged("s1", round * 100 + n, full_step())).collect();
+        commit(store, &drafts);
+        commit(store, &[drift("s2", "[1]")]);
+    }
+    let (before, hits_before) = (store.head().unwrap(), hits(store, "A01", Span::AllTime));
+    let kept_elsewhere = Checkpoint::new(before, 0, None);
+    let base = store.prune(303).unwrap();
+    assert!(base.last < 303 && base.last >= 202, "{base:?}");
+    assert_eq!(store.base().unwrap(), base);
+    assert_eq!(store.head().unwrap(), before);
+    assert_eq!(read(store, 1).first().unwrap().number, base.last + 1);
+    assert_eq!(hits(store, "A01", Span::AllTime), hits_before, "counters stay");
+    assert!(store.postings(&Posting::Session("s1".into()), 0, 100).unwrap().iter().all(|first| *first > base.last));
+    assert_eq!(answers(store).iter().filter(|(_, erased)| *erased).count(), 0);
+    let trust = Trust { checkpoints: vec![kept_elsewhere], public_key: None };
+    let verified = verify_store(store, trust).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!(verified.confirmed, 1);
+    commit(store, &[judged("s1", 600, full_step())]);
+    assert_eq!(store.prune(0).unwrap(), base);
+    assert!(verify_store(store, Trust::default()).unwrap().is_whole());
+    // All of it may go.
+    let end = store.head().unwrap();
+    assert_eq!(store.prune(end.last + 1).unwrap(), end);
+    assert_eq!(read(store, 1), []);
+    commit(store, &[judged("s1", 601, full_step())]);
+    assert!(verify_store(store, Trust::default()).unwrap().is_whole());
 }
 
 fn a_batch_that_does_not_follow_on_is_refused_whole(store: &dyn Store) {
+    let genesis = store.head().unwrap();
     commit(store, &[judged("s1", 0, full_step())]);
-    let again = batch(0, &[judged("s1", 1, full_step())]);
-    assert!(matches!(store.append(&again), Err(StoreError::Order { last: 1, got: 1 })));
+    let again = batch(genesis, &[judged("s1", 1, full_step())]);
+    assert!(matches!(store.append(&again, Safety::Disk), Err(StoreError::Order { last: 1, got: 0 })));
+    let mut torn = batch(store.head().unwrap(), &[judged("s1", 1, full_step())]);
+    torn.blocks.clear();
+    assert!(matches!(store.append(&torn, Safety::Disk), Err(StoreError::Order { .. })));
     assert_eq!(store.last().unwrap(), 1);
     assert_eq!(hits(store, "A01", Span::AllTime), 1);
+    assert_eq!(store.recover().unwrap(), store.head().unwrap());
+    commit(store, &[judged("s1", 1, full_step())]);
 }
 
 type Case = (&'static str, fn(&dyn Store));
@@ -252,7 +361,10 @@ const CASES: &[Case] = &[
     ("numbers_run_on_over_batches_and_blocks", numbers_run_on_over_batches_and_blocks),
     ("reading_starts_at_any_record", reading_starts_at_any_record),
     ("counters_add_up_per_span", counters_add_up_per_span),
-    ("a_session_is_found_by_its_openings", a_session_is_found_by_its_openings),
+    ("only_the_first_hit_of_a_session_counts_the_session", only_the_first_hit_of_a_session_counts_the_session),
+    ("records_are_found_by_session_and_policy", records_are_found_by_session_and_policy),
+    ("payloads_can_be_erased_and_the_chain_still_verifies", payloads_can_be_erased_and_the_chain_still_verifies),
+    ("what_was_pruned_is_gone_and_the_rest_still_verifies", what_was_pruned_is_gone_and_the_rest_still_verifies),
     ("a_batch_that_does_not_follow_on_is_refused_whole", a_batch_that_does_not_follow_on_is_refused_whole),
 ];
 
@@ -313,12 +425,30 @@ fn a_sled_store_of_another_format_is_refused() {
         db.flush().unwrap();
     }
     let opened = SledStore::open(folder.path(), 1 << 20);
-    assert!(matches!(&opened, Err(StoreError::Format { found, known: 1 }) if found == "9"), "{opened:?}");
+    assert!(matches!(&opened, Err(StoreError::Format { found, known: 2 }) if found == "9"), "{opened:?}");
+}
+
+#[test]
+fn a_sled_store_whose_head_is_not_its_last_block_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_sled(folder.path());
+    commit(&store, &[judged("s1", 0, full_step())]);
+    commit(&store, &[judged("s1", 1, full_step())]);
+    drop(store);
+    {
+        let db = sled::open(folder.path()).unwrap();
+        let (last, _) = db.scan_prefix(b"b").next_back().unwrap().unwrap();
+        db.remove(last).unwrap();
+        db.flush().unwrap();
+    }
+    let opened = SledStore::open(folder.path(), 1 << 20);
+    assert!(matches!(&opened, Err(StoreError::Damaged(what)) if what.contains("ends at record 1")), "{opened:?}");
 }
 
 #[test]
 fn broken_bytes_are_errors_and_never_a_panic() {
-    let whole = batch(0, &[judged("s1", 0, full_step()), Draft::Activated(pack("1"))]).blocks.remove(0).bytes;
+    let head = Head::genesis(StoreId::new([0; 16]));
+    let whole = batch(head, &[judged("s1", 0, full_step()), Draft::Activated(pack("1"))]).blocks.remove(0).bytes;
     assert_eq!(decode_block(&whole).unwrap().len(), 2);
     for len in 0..whole.len() {
         assert!(decode_block(&whole[..len]).is_err(), "cut at {len}");
@@ -327,14 +457,11 @@ fn broken_bytes_are_errors_and_never_a_panic() {
         for bit in 0..8 {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << bit;
-            // Whether it still reads depends on the place; a store's own checksums find flips.
+            // Whether it still reads depends on the place; the chain finds every flip.
             let _ = decode_block(&flipped);
         }
     }
     let mut newer = whole.clone();
-    newer[0] = 2;
-    assert_eq!(decode_block(&newer), Err(LayoutError::Version(2)));
-    newer[0] = 1;
-    newer[1] = 1;
-    assert_eq!(decode_block(&newer), Err(LayoutError::Flags(1)));
+    newer[0] = 3;
+    assert_eq!(decode_block(&newer), Err(LayoutError::Version(3)));
 }

@@ -10,18 +10,23 @@
 //!             judge:text client:judgement client_error:text deterministic:judgement pairs:number agree:number
 //!             confidence:real standing:text longitudinal:real action:text
 //!             verdict:text max_score:real probes_sent:number
-//!             snapshot:text shadow:text baseline:text
+//!             answers:maybe digest
+//! answers   = snapshot:text shadow:text baseline:text
 //!             sealed:list of (side:text key:text nonce:24 bytes length:number bytes)
 //! words     = list of text        real  = 8 bytes, a double, little-endian
 //! judgement = 0 none, else 1 and a bit (2, 4, 8) for each question that is answered with yes
 //! maybe x   = 0, or 1 and x
 //! ```
 //!
-//! Where nothing is said, a text is empty.
+//! Where nothing is said, a text is empty. The answers are the record's payload (see `payload`), of which the record
+//! holds the digest.
 
-use crate::drift::{
-    Action, Anomaly, Calibration, Category, Field, InjectAs, JudgeSource, Judgement, NoSignalReason, Residual, Score,
-    SessionVerdict, Standing, Triangulation,
+use crate::{
+    drift::{
+        Action, Anomaly, Calibration, Category, Field, InjectAs, JudgeSource, Judgement, NoSignalReason, Residual,
+        Score, SessionVerdict, Standing, Triangulation,
+    },
+    model::Digest,
 };
 
 use crate::redact::{Sealed, Side};
@@ -32,8 +37,8 @@ use super::{
     layout::{LayoutError, put_pack, read_bool, read_pack},
 };
 
-/// Appends a record.
-pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
+/// Appends a record; its answers are told by the digest of its payload.
+pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord, payload: Option<Digest>) {
     let DriftRecord {
         session,
         agent,
@@ -61,7 +66,7 @@ pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
         longitudinal,
         action,
         session_facts: SessionFacts { verdict, max_score, probes_sent },
-        answers: Answers { snapshot, shadow, baseline, sealed },
+        answers: _,
     } = record;
     put_text(out, session);
     put_text(out, agent);
@@ -107,6 +112,12 @@ pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
     put_text(out, verdict.word());
     put_real(out, *max_score);
     put_number(out, *probes_sent);
+    out.push(payload.is_some().into());
+    payload.iter().for_each(|digest| out.extend_from_slice(digest.bytes()));
+}
+
+/// Appends the answers.
+pub(super) fn put_answers(out: &mut Vec<u8>, Answers { snapshot, shadow, baseline, sealed }: &Answers) {
     put_text(out, snapshot);
     put_text(out, shadow);
     put_text(out, baseline);
@@ -120,9 +131,21 @@ pub(super) fn put_drift(out: &mut Vec<u8>, record: &DriftRecord) {
     }
 }
 
-/// Reads a record.
-pub(super) fn read_drift(reader: &mut Reader<'_>) -> Result<DriftRecord, LayoutError> {
-    Ok(DriftRecord {
+/// Reads the answers.
+pub(super) fn read_answers(bytes: &[u8]) -> Result<Answers, LayoutError> {
+    let mut reader = Reader::new(bytes);
+    let answers = Answers {
+        snapshot: reader.text()?.to_owned(),
+        shadow: reader.text()?.to_owned(),
+        baseline: reader.text()?.to_owned(),
+        sealed: reader.list(read_sealed)?,
+    };
+    if reader.is_empty() { Ok(answers) } else { Err(LayoutError::Broken("bytes behind the answers")) }
+}
+
+/// Reads a record without its answers, and the digest of the payload that holds them.
+pub(super) fn read_drift(reader: &mut Reader<'_>) -> Result<(DriftRecord, Option<Digest>), LayoutError> {
+    let record = DriftRecord {
         session: reader.text()?.into(),
         agent: reader.text()?.into(),
         pack: read_pack(reader)?,
@@ -168,13 +191,10 @@ pub(super) fn read_drift(reader: &mut Reader<'_>) -> Result<DriftRecord, LayoutE
             max_score: read_real(reader)?,
             probes_sent: reader.number()?,
         },
-        answers: Answers {
-            snapshot: reader.text()?.to_owned(),
-            shadow: reader.text()?.to_owned(),
-            baseline: reader.text()?.to_owned(),
-            sealed: reader.list(read_sealed)?,
-        },
-    })
+        answers: Answers::default(),
+    };
+    let payload = if read_bool(reader)? { Some(Digest::new(reader.array()?)) } else { None };
+    Ok((record, payload))
 }
 
 fn read_sealed(reader: &mut Reader<'_>) -> Result<(Side, Sealed), LayoutError> {
@@ -245,13 +265,13 @@ fn read_judgement(reader: &mut Reader<'_>) -> Result<Option<Judgement>, LayoutEr
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
+pub(in crate::audit) mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{audit::PackRef, model::Digest, redact::NONCE};
+    use crate::{audit::PackRef, redact::NONCE};
 
-    fn record(full: bool) -> DriftRecord {
+    pub(in crate::audit) fn record(full: bool) -> DriftRecord {
         let judgement =
             Judgement { policy_ref_match: full, decision_direction_match: false, context_contradiction: true };
         DriftRecord {
@@ -310,10 +330,14 @@ mod tests {
     #[test]
     fn a_record_reads_back_and_no_part_of_one_is_a_record() {
         for full in [false, true] {
-            let mut bytes = Vec::new();
-            put_drift(&mut bytes, &record(full));
+            let (mut bytes, mut answers) = (Vec::new(), Vec::new());
+            let payload = full.then_some(Digest::new([9; 32]));
+            put_drift(&mut bytes, &record(full), payload);
+            put_answers(&mut answers, &record(full).answers);
             let mut reader = Reader::new(&bytes);
-            assert_eq!(read_drift(&mut reader).unwrap(), record(full));
+            let (mut read, digest) = read_drift(&mut reader).unwrap();
+            read.answers = read_answers(&answers).unwrap();
+            assert_eq!((read, digest), (record(full), payload));
             assert!(reader.is_empty());
             for cut in 0..bytes.len() {
                 assert!(read_drift(&mut Reader::new(bytes.get(..cut).unwrap())).is_err(), "{cut}");

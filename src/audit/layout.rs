@@ -1,13 +1,14 @@
-//! The byte layout of records and blocks, version 1.
+//! The bytes of records and blocks.
 //!
-//! Numbers are unsigned LEB128, `text` is a length and UTF-8 bytes, `list of x` is a length and
-//! that many x. A group commit is stored as blocks of consecutive records:
+//! Numbers are unsigned LEB128, `text` is a length and UTF-8 bytes, `bytes` a length and bytes, `list of x` is a
+//! length and that many x, `digest` is 32 bytes. These are the bytes that the hash chain (see `chain`) covers:
 //!
 //! ```text
-//! block     = version:byte=1  flags:byte=0  first:number  records:list of (length:number  record)
-//! record    = at_millis:number  kind:byte  body
-//! body      = kind 1: judged | kind 2: judge | kind 3: pack | kind 4: drift (see `drift_layout`) | kind 5: reading
-//! judged    = session:text  pack  mode:byte  item:byte  seq:number  turn:number
+//! record    = version:byte=1  number:number  at_millis:number  kind:byte  body
+//! body      = kind 1: judged | kind 2: judge | kind 3: pack (it began to serve)
+//!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
+//!           | kind 8: lost
+//! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
 //!             signals:list of (policy:text  turn:number  effect:byte  evidence)
@@ -15,16 +16,28 @@
 //!             malformed:list of (turn:number  reason:text)
 //! judge     = session:text  pack  policy:text  turn:number  hit:byte  judge_id:text
 //! reading   = session:text  pack  record:number  principal:text  reason:text
-//! pack      = name:text  version:text  digest:32 bytes
+//! lost      = count:number  sessions:list of (session:text  first_seq:number  last_seq:number)
+//! checkpoint= store:16 bytes  last:number  link:digest  at_millis:number
+//!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
+//! closed    = session:text  pack  reason:byte
+//! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
 //! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end,
-//!                                        4 runtime event
+//!                                                 4 runtime event
 //! gate      = 1 allow, 2 review, 3 deny  effect = 1 deny, 2 review, 3 flag, 4 milestone, 5 judge
+//! reason    = 1 idle, 2 asked, 3 rules gone, 4 unreadable, 5 lost
 //! ```
 //!
 //! `rests_on` holds the first event and then the distances to the next, `reward` the exact decimal.
-//! A record's number is `first` plus its place. A reader refuses a version or a flag that it does
-//! not know: a flag is how a later version adds to each record, such as the link of a hash chain.
+//!
+//! A group commit is stored as blocks of consecutive records, each with its link and all with the link before
+//! the first:
+//!
+//! ```text
+//! block     = version:byte=2  first:number  before:digest  entries:list of (record:bytes  link:digest)
+//! ```
+//!
+//! A reader refuses a version or a kind that it does not know.
 
 use std::sync::Arc;
 
@@ -32,16 +45,21 @@ use crate::model::{Digest, Effect, Evidence, Gate, Num, Seq};
 
 use super::{
     bytes::{BytesError, Reader, put_len, put_number, put_text},
-    drift_layout::{put_drift, read_drift},
+    chain::{Head, StoreId},
+    checkpoint::{Checkpoint, Seal},
+    drift_layout::{put_answers, put_drift, read_answers, read_drift},
+    payload::{Payload, Salts},
     record::{
-        Body, CallRecord, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Mode, PackRef, Reading,
-        Record, RecordNumber, SignalRecord,
+        Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
+        Mode, PackRef, Reading, Record, RecordNumber, SignalRecord,
     },
     store::Block,
 };
 
-/// The version that is written.
-const VERSION: u8 = 1;
+/// The version of blocks.
+const BLOCK_VERSION: u8 = 2;
+/// The version of records.
+const RECORD_VERSION: u8 = 1;
 /// A block is closed once it holds this many bytes: large values are what the embedded store keeps
 /// worst, and a reader of one record reads its whole block.
 const BLOCK_TARGET: usize = 24 * 1024;
@@ -52,9 +70,6 @@ pub enum LayoutError {
     /// Written by a version that this one does not know.
     #[error("record layout version {0} is not known here")]
     Version(u8),
-    /// Carries a field that this version does not know.
-    #[error("record layout flags {0:#04x} are not known here")]
-    Flags(u8),
     /// The bytes do not follow the layout.
     #[error("broken record: {0}")]
     Broken(&'static str),
@@ -71,33 +86,61 @@ impl From<BytesError> for LayoutError {
 }
 
 /// Packs drafts into blocks, reusing its buffers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Packer {
     record: Vec<u8>,
-    records: Vec<u8>,
+    entries: Vec<u8>,
     count: usize,
-    first: RecordNumber,
+    /// Before the open block.
+    before: Head,
+    /// After all that was packed.
+    head: Head,
+    salts: Salts,
 }
 
 impl Packer {
-    /// Starts with the number that the next record gets.
-    pub(super) fn new(first: RecordNumber) -> Packer {
-        Packer { first, ..Packer::default() }
+    /// Goes on behind a place in the chain.
+    pub(super) fn new(head: Head, salts: Salts) -> Packer {
+        Packer { record: Vec::new(), entries: Vec::new(), count: 0, before: head, head, salts }
     }
 
-    /// The number that the next record gets.
-    pub(super) fn next(&self) -> RecordNumber {
-        self.first + self.count as RecordNumber
+    /// The place behind all that was packed.
+    pub(super) fn head(&self) -> Head {
+        self.head
     }
 
-    /// Adds one record; gives back a block when one is full.
-    pub(super) fn push(&mut self, draft: &Draft, at_millis: u64) -> Option<Block> {
-        self.record.clear();
-        put_record(&mut self.record, draft, at_millis);
-        put_len(&mut self.records, self.record.len());
-        self.records.extend_from_slice(&self.record);
+    /// The number of the first record in the block that the next record comes into.
+    pub(super) fn block(&self) -> RecordNumber {
+        self.before.last + 1
+    }
+
+    /// Adds one record; gives its payload, and a block when one is full.
+    pub(super) fn push(&mut self, draft: &Draft, at_millis: u64) -> (Option<Payload>, Option<Block>) {
+        let number = self.head.last + 1;
+        let payload = match draft {
+            Draft::Drift(record) => {
+                let mut content = Vec::new();
+                put_answers(&mut content, &record.answers);
+                Some(Payload::new(self.salts.of(number), &content))
+            }
+            _ => None,
+        };
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        put_record(&mut record, number, at_millis, draft, payload.as_ref().map(Payload::digest));
+        let block = self.push_bytes(&record);
+        self.record = record;
+        (payload, block)
+    }
+
+    /// Adds the bytes of one record, which say its number; gives a block when one is full.
+    pub(super) fn push_bytes(&mut self, record: &[u8]) -> Option<Block> {
+        self.head = self.head.after(record);
+        put_len(&mut self.entries, record.len());
+        self.entries.extend_from_slice(record);
+        self.entries.extend_from_slice(self.head.link.bytes());
         self.count += 1;
-        if self.records.len() >= BLOCK_TARGET { self.close() } else { None }
+        if self.entries.len() >= BLOCK_TARGET { self.close() } else { None }
     }
 
     /// Closes the open block, if it holds anything.
@@ -105,25 +148,30 @@ impl Packer {
         if self.count == 0 {
             return None;
         }
-        let mut bytes = Vec::with_capacity(self.records.len() + 16);
-        bytes.extend_from_slice(&[VERSION, 0]);
-        put_number(&mut bytes, self.first);
+        let first = self.block();
+        let mut bytes = Vec::with_capacity(self.entries.len() + 48);
+        bytes.push(BLOCK_VERSION);
+        put_number(&mut bytes, first);
+        bytes.extend_from_slice(self.before.link.bytes());
         put_len(&mut bytes, self.count);
-        bytes.extend_from_slice(&self.records);
-        let block = Block { first: self.first, count: self.count as u64, bytes };
-        self.first = self.next();
+        bytes.extend_from_slice(&self.entries);
+        let block = Block { first, count: self.count as u64, bytes };
+        self.before = self.head;
         self.count = 0;
-        self.records.clear();
+        self.entries.clear();
         Some(block)
     }
 }
 
-fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
+fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &Draft, payload: Option<Digest>) {
+    out.push(RECORD_VERSION);
+    put_number(out, number);
     put_number(out, at_millis);
     match draft {
-        Draft::Judged { session, pack, mode, item, seq, step } => {
+        Draft::Judged { session, agent, pack, mode, item, seq, input, step } => {
             out.push(1);
             put_text(out, session);
+            put_text(out, agent);
             put_pack(out, pack);
             out.push(match mode {
                 Mode::Gate => 1,
@@ -136,6 +184,7 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
                 ItemKind::RuntimeEvent => 4,
             });
             put_number(out, *seq);
+            out.extend_from_slice(input.bytes());
             put_number(out, step.turn.into());
             put_len(out, step.calls.len());
             for call in &step.calls {
@@ -184,7 +233,38 @@ fn put_record(out: &mut Vec<u8>, draft: &Draft, at_millis: u64) {
         }
         Draft::Drift(record) => {
             out.push(4);
-            put_drift(out, record);
+            put_drift(out, record, payload);
+        }
+        Draft::Lost(loss) => {
+            let Loss { count, sessions } = loss.as_ref();
+            out.push(8);
+            put_number(out, *count);
+            put_len(out, sessions.len());
+            for (session, first, last) in sessions {
+                put_text(out, session);
+                put_number(out, *first);
+                put_number(out, *last);
+            }
+        }
+        Draft::Checkpoint(checkpoint) => {
+            let Checkpoint { head, at_millis, seal } = checkpoint.as_ref();
+            out.push(6);
+            out.extend_from_slice(head.store.bytes());
+            put_number(out, head.last);
+            out.extend_from_slice(head.link.bytes());
+            put_number(out, *at_millis);
+            out.push(seal.is_some().into());
+            if let Some(Seal { public_key, signature }) = seal {
+                out.extend_from_slice(public_key);
+                out.extend_from_slice(signature);
+            }
+        }
+        Draft::Closed(Closed { session, pack, reason }) => {
+            out.push(7);
+            put_text(out, session);
+            put_pack(out, pack);
+            let place = CloseReason::ALL.iter().position(|known| known == reason).unwrap_or_default();
+            out.push(place as u8 + 1);
         }
         Draft::Reading(Reading { session, pack, record, principal, reason }) => {
             out.push(5);
@@ -237,39 +317,75 @@ fn effect_byte(effect: Effect) -> u8 {
 
 /// Reads the head of a block: the number of its first record and how many it holds.
 pub(super) fn block_head(bytes: &[u8]) -> Result<(RecordNumber, u64), LayoutError> {
-    read_head(&mut Reader::new(bytes))
+    let mut reader = Reader::new(bytes);
+    let (first, _) = read_head(&mut reader)?;
+    Ok((first, reader.number()?))
 }
 
-fn read_head(reader: &mut Reader<'_>) -> Result<(RecordNumber, u64), LayoutError> {
+fn read_head(reader: &mut Reader<'_>) -> Result<(RecordNumber, Digest), LayoutError> {
     match reader.byte()? {
-        VERSION => {}
+        BLOCK_VERSION => {}
         other => return Err(LayoutError::Version(other)),
     }
+    Ok((reader.number()?, Digest::new(reader.array()?)))
+}
+
+/// One record in its bytes, as it stands in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its number by its place in the block; its bytes say it too.
+    pub number: RecordNumber,
+    /// The bytes that the chain covers.
+    pub bytes: &'a [u8],
+    /// Its link, as stored.
+    pub link: Digest,
+}
+
+/// The entries of a block, and the link before the first.
+pub fn entries(block: &[u8]) -> Result<(Digest, Vec<Entry<'_>>), LayoutError> {
+    let mut reader = Reader::new(block);
+    let (first, before) = read_head(&mut reader)?;
+    let mut number = first;
+    let entries = reader.list(|r| {
+        let len = r.len()?;
+        let entry = Entry { number, bytes: r.bytes(len)?, link: Digest::new(r.array()?) };
+        number = number.wrapping_add(1);
+        Ok::<_, LayoutError>(entry)
+    })?;
+    if reader.is_empty() { Ok((before, entries)) } else { Err(LayoutError::Broken("bytes behind a block")) }
+}
+
+/// Reads a block. Payloads are not in it.
+pub fn decode_block(bytes: &[u8]) -> Result<Vec<Decoded>, LayoutError> {
+    entries(bytes)?.1.iter().map(|entry| decode_record(entry.bytes)).collect()
+}
+
+/// A record, and the digest of a payload that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The record, without its payload.
+    pub record: Record,
+    /// The payload's digest, if it has one.
+    pub payload: Option<Digest>,
+}
+
+/// Puts the content of a payload where it belongs.
+pub(super) fn fill(record: &mut Record, content: &[u8]) -> Result<(), LayoutError> {
+    if let Body::Drift(drift) = &mut record.body {
+        drift.answers = read_answers(content)?;
+    }
+    Ok(())
+}
+
+/// Reads the bytes of one record.
+pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
+    let reader = &mut Reader::new(bytes);
     match reader.byte()? {
-        0 => {}
-        other => return Err(LayoutError::Flags(other)),
+        RECORD_VERSION => {}
+        other => return Err(LayoutError::Version(other)),
     }
-    Ok((reader.number()?, reader.number()?))
-}
-
-/// Reads a block.
-pub fn decode_block(bytes: &[u8]) -> Result<Vec<Record>, LayoutError> {
-    let mut reader = Reader::new(bytes);
-    let (first, count) = read_head(&mut reader)?;
-    let mut records = Vec::new();
-    for place in 0..count {
-        let len = reader.len()?;
-        let mut record = Reader::new(reader.bytes(len)?);
-        records.push(read_record(&mut record, first.wrapping_add(place))?);
-        if !record.is_empty() {
-            return Err(LayoutError::Broken("bytes behind a record"));
-        }
-    }
-    if reader.is_empty() { Ok(records) } else { Err(LayoutError::Broken("bytes behind a block")) }
-}
-
-fn read_record(reader: &mut Reader<'_>, number: RecordNumber) -> Result<Record, LayoutError> {
-    let at_millis = reader.number()?;
+    let (number, at_millis) = (reader.number()?, reader.number()?);
+    let mut payload = None;
     let body = match reader.byte()? {
         1 => Body::Judged(read_judged(reader)?),
         2 => Body::Judge(JudgeReport {
@@ -281,7 +397,11 @@ fn read_record(reader: &mut Reader<'_>, number: RecordNumber) -> Result<Record, 
             judge_id: reader.text()?.into(),
         }),
         3 => Body::Activated(read_pack(reader)?),
-        4 => Body::Drift(Box::new(read_drift(reader)?)),
+        4 => {
+            let (drift, digest) = read_drift(reader)?;
+            payload = digest;
+            Body::Drift(Box::new(drift))
+        }
         5 => Body::Reading(Reading {
             session: reader.text()?.into(),
             pack: read_pack(reader)?,
@@ -289,14 +409,44 @@ fn read_record(reader: &mut Reader<'_>, number: RecordNumber) -> Result<Record, 
             principal: reader.text()?.into(),
             reason: reader.text()?.into(),
         }),
+        8 => Body::Lost(Loss {
+            count: reader.number()?,
+            sessions: reader.list(|r| Ok::<_, LayoutError>((r.text()?.into(), r.number()?, r.number()?)))?,
+        }),
+        6 => Body::Checkpoint(read_checkpoint(reader)?),
+        7 => Body::Closed(Closed {
+            session: reader.text()?.into(),
+            pack: read_pack(reader)?,
+            reason: {
+                let place = usize::from(reader.byte()?).checked_sub(1);
+                let reason = place.and_then(|n| CloseReason::ALL.get(n)).copied();
+                reason.ok_or(LayoutError::Broken("an unknown reason of closing"))?
+            },
+        }),
         _ => return Err(LayoutError::Broken("an unknown kind of record")),
     };
-    Ok(Record { number, at_millis, body })
+    if !reader.is_empty() {
+        return Err(LayoutError::Broken("bytes behind a record"));
+    }
+    Ok(Decoded { record: Record { number, at_millis, body, erased: false }, payload })
+}
+
+fn read_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, LayoutError> {
+    Ok(Checkpoint {
+        head: Head { store: StoreId::new(reader.array()?), last: reader.number()?, link: Digest::new(reader.array()?) },
+        at_millis: reader.number()?,
+        seal: if read_bool(reader)? {
+            Some(Seal { public_key: reader.array()?, signature: reader.array()? })
+        } else {
+            None
+        },
+    })
 }
 
 fn read_judged(reader: &mut Reader<'_>) -> Result<Judged, LayoutError> {
     Ok(Judged {
         session: reader.text()?.into(),
+        agent: reader.text()?.into(),
         pack: read_pack(reader)?,
         mode: match reader.byte()? {
             1 => Mode::Gate,
@@ -311,6 +461,7 @@ fn read_judged(reader: &mut Reader<'_>) -> Result<Judged, LayoutError> {
             _ => return Err(LayoutError::Broken("an unknown kind of item")),
         },
         seq: reader.number()?,
+        input: Digest::new(reader.array()?),
         turn: reader.number32()?,
         calls: reader.list(|r| Ok::<_, LayoutError>(CallRecord { index: r.number32()?, gate: read_gate(r)? }))?,
         hits: reader.list(read_hit)?,

@@ -1,26 +1,41 @@
 //! A store in memory: for tests, and for a server that is asked to keep nothing.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
+    chain::{Head, StoreId},
+    layout::entries,
+    payload::{Payload, PayloadKey},
+    posting::Posting,
     record::RecordNumber,
-    store::{Batch, Block, Opening, Store, StoreError, check_order},
+    store::{Batch, Block, Safety, Store, StoreError, check_order},
     tally::{Span, Tally, TallyKey, prefix},
 };
 
 /// Records and counters that end with the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore(Mutex<Contents>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Contents {
-    last: RecordNumber,
+    base: Head,
+    head: Head,
     blocks: BTreeMap<RecordNumber, Block>,
     tallies: BTreeMap<Vec<u8>, Tally>,
-    openings: BTreeMap<Arc<str>, Opening>,
+    postings: BTreeMap<Posting, BTreeSet<RecordNumber>>,
+    payloads: BTreeMap<PayloadKey, Payload>,
+}
+
+impl Default for MemoryStore {
+    /// An empty store. It has no name of its own: nothing of it is ever compared with another's.
+    fn default() -> MemoryStore {
+        let head = Head::genesis(StoreId::new([0; 16]));
+        let (blocks, tallies, postings, payloads) = Default::default();
+        MemoryStore(Mutex::new(Contents { base: head, head, blocks, tallies, postings, payloads }))
+    }
 }
 
 impl MemoryStore {
@@ -31,9 +46,10 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn append(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn append(&self, batch: &Batch, _: Safety) -> Result<(), StoreError> {
         let mut contents = self.contents();
-        contents.last = check_order(contents.last, &batch.blocks)?;
+        check_order(contents.head, batch)?;
+        contents.head = batch.after;
         for block in &batch.blocks {
             contents.blocks.insert(block.first, block.clone());
         }
@@ -41,15 +57,23 @@ impl Store for MemoryStore {
             let tally = contents.tallies.entry(key.to_bytes()).or_default();
             *tally = tally.plus(*delta);
         }
-        for (session, record) in &batch.openings {
-            let before = contents.openings.get(session).copied();
-            contents.openings.insert(session.clone(), Opening::reopened(before, *record));
+        for (posting, block) in &batch.postings {
+            contents.postings.entry(posting.clone()).or_default().insert(*block);
         }
+        contents.payloads.extend(batch.payloads.iter().cloned());
         Ok(())
     }
 
-    fn last(&self) -> Result<RecordNumber, StoreError> {
-        Ok(self.contents().last)
+    fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.contents().head)
+    }
+
+    fn base(&self) -> Result<Head, StoreError> {
+        Ok(self.contents().base)
+    }
+
+    fn recover(&self) -> Result<Head, StoreError> {
+        self.head()
     }
 
     fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError> {
@@ -58,17 +82,47 @@ impl Store for MemoryStore {
             .blocks
             .range(..=from)
             .next_back()
-            .filter(|(_, block)| block.first + block.count > from)
+            .filter(|(_, block)| block.last() >= from)
             .map_or(from, |(first, _)| *first);
         Ok(contents.blocks.range(start..).take(max).map(|(_, block)| block.clone()).collect())
     }
 
-    fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError> {
-        Ok(self.contents().tallies.get(&key.to_bytes()).copied().unwrap_or_default())
+    fn postings(&self, of: &Posting, from: RecordNumber, max: usize) -> Result<Vec<RecordNumber>, StoreError> {
+        let contents = self.contents();
+        let Some(held) = contents.postings.get(of) else { return Ok(Vec::new()) };
+        let start = held.range(..=from).next_back().copied().unwrap_or(from);
+        Ok(held.range(start..).take(max).copied().collect())
     }
 
-    fn opening(&self, session: &str) -> Result<Option<Opening>, StoreError> {
-        Ok(self.contents().openings.get(session).copied())
+    fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError> {
+        Ok(self.contents().payloads.get(key).cloned())
+    }
+
+    fn erase(&self, session: &str) -> Result<u64, StoreError> {
+        let payloads = &mut self.contents().payloads;
+        let before = payloads.len();
+        payloads.retain(|key, _| *key.session != *session);
+        Ok((before - payloads.len()) as u64)
+    }
+
+    fn prune(&self, before: RecordNumber) -> Result<Head, StoreError> {
+        let mut contents = self.contents();
+        let mut base = contents.base;
+        while let Some(block) = contents.blocks.first_entry().filter(|entry| entry.get().last() < before) {
+            let block = block.remove();
+            base = end_of(&block, base)?;
+        }
+        contents.base = base;
+        for held in contents.postings.values_mut() {
+            held.retain(|first| *first > base.last);
+        }
+        contents.postings.retain(|_, held| !held.is_empty());
+        contents.payloads.retain(|key, _| key.number > base.last);
+        Ok(base)
+    }
+
+    fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError> {
+        Ok(self.contents().tallies.get(&key.to_bytes()).copied().unwrap_or_default())
     }
 
     fn tallies(&self, pack: &str, span: &Span) -> Result<Vec<(String, Tally)>, StoreError> {
@@ -80,4 +134,15 @@ impl Store for MemoryStore {
         });
         Ok(found.collect())
     }
+
+    fn all_tallies(&self, visit: &mut dyn FnMut(&[u8], Tally)) -> Result<(), StoreError> {
+        self.contents().tallies.iter().for_each(|(key, tally)| visit(key, *tally));
+        Ok(())
+    }
+}
+
+/// The place in the chain behind a block.
+pub(super) fn end_of(block: &Block, base: Head) -> Result<Head, StoreError> {
+    let (_, entries) = entries(&block.bytes).map_err(|source| StoreError::Layout { first: block.first, source })?;
+    Ok(entries.last().map_or(base, |last| Head { last: last.number, link: last.link, ..base }))
 }

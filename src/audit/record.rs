@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use crate::model::{Digest, Effect, Gate, Num, PolicyId, Seq, Step, Turn};
 
-use super::DriftRecord;
+use super::{DriftRecord, checkpoint::Checkpoint};
 
 /// The number of a record in its store: 1 for the first, without gaps.
 pub type RecordNumber = u64;
@@ -110,6 +110,8 @@ pub enum Draft {
     Judged {
         /// The session.
         session: Arc<str>,
+        /// The agent, as the caller names it; may be empty.
+        agent: Arc<str>,
         /// The rules.
         pack: Arc<PackRef>,
         /// The session's mode.
@@ -118,6 +120,8 @@ pub enum Draft {
         item: ItemKind,
         /// Its place in the session, from 0.
         seq: u64,
+        /// The keyed digest of the item as it came.
+        input: Digest,
         /// The judgement. Its messages and the callers' ids stay out of the record.
         step: Arc<Step>,
     },
@@ -129,6 +133,64 @@ pub enum Draft {
     Drift(Arc<DriftRecord>),
     /// Sealed answers are about to be read.
     Reading(Reading),
+    /// Records were given up, because the queue was full and the settings say so.
+    Lost(Arc<Loss>),
+    /// How far the chain has come.
+    Checkpoint(Arc<Checkpoint>),
+    /// A session will take nothing more.
+    Closed(Closed),
+}
+
+/// Judgements that were given up before they were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// How many.
+    pub count: u64,
+    /// Of which sessions, with the first and the last item that is missing: as many as are named.
+    pub sessions: Vec<(Arc<str>, u64, u64)>,
+}
+
+/// A session that was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// The session.
+    pub session: Arc<str>,
+    /// The rules.
+    pub pack: Arc<PackRef>,
+    /// Why.
+    pub reason: CloseReason,
+}
+
+/// Why a session was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// Nobody asked for it within the idle time.
+    Idle,
+    /// A caller closed it.
+    Asked,
+    /// Its rules are not served any more, and it could not be taken up after a restart.
+    RulesGone,
+    /// What was kept of it could not be read after a restart.
+    Unreadable,
+    /// A judgement of it was lost, so that it could not be taken up after a restart.
+    Lost,
+}
+
+impl CloseReason {
+    /// Every reason, in the order of its number in the layout.
+    pub const ALL: [CloseReason; 5] =
+        [CloseReason::Idle, CloseReason::Asked, CloseReason::RulesGone, CloseReason::Unreadable, CloseReason::Lost];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            CloseReason::Idle => "idle",
+            CloseReason::Asked => "asked",
+            CloseReason::RulesGone => "rules_gone",
+            CloseReason::Unreadable => "unreadable",
+            CloseReason::Lost => "lost",
+        }
+    }
 }
 
 /// One record as a store gives it back.
@@ -140,6 +202,32 @@ pub struct Record {
     pub at_millis: u64,
     /// What it says.
     pub body: Body,
+    /// Whether something that it carried was erased since.
+    pub erased: bool,
+}
+
+impl Record {
+    /// The session whose payload it has.
+    pub fn payload_session(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            Body::Drift(signal) => Some(&signal.session),
+            _ => None,
+        }
+    }
+
+    /// Its kind, in a word.
+    pub fn kind(&self) -> &'static str {
+        match &self.body {
+            Body::Judged(_) => "judged",
+            Body::Judge(_) => "judge",
+            Body::Activated(_) => "activated",
+            Body::Drift(_) => "drift",
+            Body::Reading(_) => "reading",
+            Body::Lost(_) => "lost",
+            Body::Checkpoint(_) => "checkpoint",
+            Body::Closed(_) => "closed",
+        }
+    }
 }
 
 /// What a record says.
@@ -155,6 +243,12 @@ pub enum Body {
     Drift(Box<DriftRecord>),
     /// Sealed answers were read.
     Reading(Reading),
+    /// Records were given up.
+    Lost(Loss),
+    /// How far the chain had come.
+    Checkpoint(Checkpoint),
+    /// A session was closed.
+    Closed(Closed),
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.
@@ -162,6 +256,8 @@ pub enum Body {
 pub struct Judged {
     /// The session.
     pub session: Arc<str>,
+    /// The agent, as the caller names it; may be empty.
+    pub agent: Arc<str>,
     /// The rules.
     pub pack: Arc<PackRef>,
     /// The session's mode.
@@ -170,6 +266,9 @@ pub struct Judged {
     pub item: ItemKind,
     /// Its place in the session, from 0; 0 opens it.
     pub seq: u64,
+    /// The keyed digest of the item as it came: whoever has the item and the key can tell that it was this one, and
+    /// nobody without the key can try out what it may have been.
+    pub input: Digest,
     /// The message index.
     pub turn: Turn,
     /// The answer for each usable call.

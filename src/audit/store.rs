@@ -1,9 +1,12 @@
 //! What a store of records is, whatever holds them. The suite in `conformance` runs on each.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf};
 
 use super::{
+    chain::Head,
     layout::LayoutError,
+    payload::{Payload, PayloadKey},
+    posting::Posting,
     record::RecordNumber,
     tally::{Span, Tally, TallyKey},
 };
@@ -19,31 +22,45 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
-/// What one group commit adds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+impl Block {
+    /// The number of the last.
+    pub fn last(&self) -> RecordNumber {
+        self.first.saturating_add(self.count).saturating_sub(1)
+    }
+}
+
+/// What one group commit adds. All of it is there afterwards, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Records, following on the last that is stored.
+    /// The place in the chain that it follows on.
+    pub before: Head,
+    /// The place that it leads to.
+    pub after: Head,
+    /// Records.
     pub blocks: Vec<Block>,
     /// What is added to counters, each key once.
     pub tallies: Vec<(TallyKey, Tally)>,
-    /// Sessions that were opened, each with the record of its first item.
-    pub openings: Vec<(Arc<str>, RecordNumber)>,
+    /// Under what records are found, with the first number of the block that holds them.
+    pub postings: Vec<(Posting, RecordNumber)>,
+    /// What can be erased later.
+    pub payloads: Vec<(PayloadKey, Payload)>,
 }
 
-/// Where a session's records begin. A session's id can be used again once the session is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
-    /// The record that opened the first session of this id.
-    pub first: RecordNumber,
-    /// The record that opened the latest.
-    pub latest: RecordNumber,
-}
-
-impl Opening {
-    /// After one more opening.
-    pub(super) fn reopened(before: Option<Opening>, record: RecordNumber) -> Opening {
-        Opening { first: before.map_or(record, |b| b.first), latest: record }
+impl Batch {
+    /// Nothing, at a place in the chain.
+    pub fn at(head: Head) -> Batch {
+        let (blocks, tallies, postings, payloads) = Default::default();
+        Batch { before: head, after: head, blocks, tallies, postings, payloads }
     }
+}
+
+/// What a batch must survive before it counts as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Safety {
+    /// The end of the process, however sudden. A machine that loses power may lose it.
+    Process,
+    /// A loss of power.
+    Disk,
 }
 
 /// Why a store failed. Holds no content of a record.
@@ -60,6 +77,12 @@ pub enum StoreError {
     /// Another process has it open.
     #[error("the audit store in {path} is open in another process", path = path.display())]
     Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A new store was to be made where there is one.
+    #[error("there is an audit store in {path} already", path = path.display())]
+    Exists {
         /// The folder.
         path: PathBuf,
     },
@@ -86,44 +109,75 @@ pub enum StoreError {
         source: LayoutError,
     },
     /// A batch that does not follow on the last record.
-    #[error("record {got} does not follow on {last}")]
+    #[error("a batch behind record {got} does not follow on the store's chain, which ends at record {last}")]
     Order {
         /// The last record that is stored.
         last: RecordNumber,
-        /// The first of the batch.
+        /// The record that the batch follows on.
         got: RecordNumber,
     },
+    /// The store could not be opened again after a failure, and is closed.
+    #[error("the audit store is closed after a failure")]
+    Closed,
 }
 
 /// Holds records and counters. One writer appends; any thread reads.
 pub trait Store: Send + Sync + 'static {
-    /// Adds all of a batch or nothing, and returns once it is durable.
-    fn append(&self, batch: &Batch) -> Result<(), StoreError>;
+    /// Adds all of a batch or nothing, and returns once it is as safe as asked for. After an error it may be there or
+    /// not: [`Store::recover`] tells.
+    fn append(&self, batch: &Batch, safety: Safety) -> Result<(), StoreError>;
+
+    /// Where the chain ends.
+    fn head(&self) -> Result<Head, StoreError>;
+
+    /// Where the records begin that are still held: before the first, unless some were pruned.
+    fn base(&self) -> Result<Head, StoreError>;
 
     /// The number of the last record, 0 if there is none.
-    fn last(&self) -> Result<RecordNumber, StoreError>;
+    fn last(&self) -> Result<RecordNumber, StoreError> {
+        Ok(self.head()?.last)
+    }
+
+    /// After a failure: takes up anew what is stored, and tells where the chain ends.
+    fn recover(&self) -> Result<Head, StoreError>;
 
     /// Blocks in order, at most `max`, from the one that holds record `from`, or the first behind
     /// it.
     fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError>;
 
+    /// The first numbers of blocks that hold something of a posting, ascending, at most `max`, beginning with the last
+    /// one at or before `from`.
+    fn postings(&self, of: &Posting, from: RecordNumber, max: usize) -> Result<Vec<RecordNumber>, StoreError>;
+
+    /// A payload; nothing if it was erased.
+    fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError>;
+
+    /// Erases the payloads of a session; gives their number.
+    fn erase(&self, session: &str) -> Result<u64, StoreError>;
+
+    /// Drops the blocks that lie wholly before a record, and what points to them. The chain then begins at the new
+    /// base, which is given back. Counters stay.
+    fn prune(&self, before: RecordNumber) -> Result<Head, StoreError>;
+
     /// One counter; zero if nothing was added to it.
     fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError>;
 
-    /// Where a session's records begin; nothing if it has none.
-    fn opening(&self, session: &str) -> Result<Option<Opening>, StoreError>;
-
     /// The counters of a pack's policies in a span, by policy.
     fn tallies(&self, pack: &str, span: &Span) -> Result<Vec<(String, Tally)>, StoreError>;
+
+    /// Every counter of all time and of versions, and those of sessions: what [`verify`](super::verify_store) compares.
+    fn all_tallies(&self, visit: &mut dyn FnMut(&[u8], Tally)) -> Result<(), StoreError>;
 }
 
-/// Checks that blocks are numbered on from `last`.
-pub(super) fn check_order(last: RecordNumber, blocks: &[Block]) -> Result<RecordNumber, StoreError> {
-    blocks.iter().try_fold(last, |last, block| {
-        if block.count > 0 && block.first == last + 1 {
-            Ok(last + block.count)
-        } else {
-            Err(StoreError::Order { last, got: block.first })
-        }
-    })
+/// Checks that a batch goes on from where the chain ends.
+pub(super) fn check_order(head: Head, batch: &Batch) -> Result<(), StoreError> {
+    let last = batch
+        .blocks
+        .iter()
+        .try_fold(head.last, |last, block| (block.count > 0 && block.first == last + 1).then_some(last + block.count));
+    if batch.before == head && last == Some(batch.after.last) {
+        Ok(())
+    } else {
+        Err(StoreError::Order { last: head.last, got: batch.before.last })
+    }
 }

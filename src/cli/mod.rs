@@ -1,6 +1,7 @@
 //! The command line: one file per command, each with its arguments and a `run` that says how it
 //! went. A new command is its file and two lines here.
 
+mod audit;
 mod check;
 mod client;
 mod config;
@@ -99,6 +100,8 @@ enum Command {
     Serve(serve::Args),
     /// Try a running server
     Client(client::Args),
+    /// Look after what is stored: verify, export, count, prune
+    Audit(audit::Args),
     /// Show settings
     Config(config::Args),
 }
@@ -116,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Config(args) => config::run(args),
     };
     let exit = outcome.unwrap_or_else(|failure| {

@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    audit::{RecordNumber, Span, Tally},
-    service::{RecordQuery, RevealAsk, Service},
+    audit::{RecordNumber, Span},
+    service::{ExportFrom, RevealAsk, Service},
 };
 
 use super::{
     admission::Admission,
-    convert::{self, Faults},
-    convert_drift, pages, status,
+    convert::Faults,
+    convert_audit, convert_drift, pages, status,
     wire::{self, audit_server::Audit, get_policy_stats_request},
 };
 
@@ -24,10 +24,6 @@ use super::{
 pub struct AuditApi {
     pub(super) service: Arc<Service>,
     pub(super) admission: Admission,
-}
-
-fn given(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
 }
 
 #[tonic::async_trait]
@@ -39,16 +35,10 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::QueryRecordsRequest { session_id, pack, policy, page_size, page_token } =
-                    request.into_inner();
-                let mut faults = Faults::default();
-                let size = pages::size(&mut faults, page_size, 100, 1000);
-                let from = pages::begins_at(&mut faults, &page_token, 1);
-                let (session, pack, policy) = (given(session_id), given(pack), given(policy));
-                let query = faults.or(RecordQuery { session, pack, policy, size, from })?;
+                let query = convert_audit::query(request.into_inner())?;
                 let page = self.service.records(query).await?;
                 Ok(Response::new(wire::QueryRecordsResponse {
-                    records: page.records.iter().map(convert::record).collect(),
+                    records: page.records.iter().map(convert_audit::record).collect(),
                     next_page_token: page.next.map(pages::token).unwrap_or_default(),
                 }))
             })
@@ -78,15 +68,7 @@ impl Audit for AuditApi {
                 };
                 let (pack, span) = faults.or((pack, span))?;
                 let tallies = self.service.tallies(pack, span).await?;
-                let stats = tallies
-                    .into_iter()
-                    .map(|(policy, Tally { hits, signals, undecided })| wire::PolicyStats {
-                        policy,
-                        hits,
-                        signals,
-                        undecided,
-                    })
-                    .collect();
+                let stats = tallies.into_iter().map(convert_audit::stats).collect();
                 Ok(Response::new(wire::GetPolicyStatsResponse { stats }))
             })
             .await
@@ -104,7 +86,7 @@ impl Audit for AuditApi {
                 faults.name("pack", &pack);
                 let pack = faults.or(pack)?;
                 let measured = self.service.metrics(&pack).await?;
-                Ok(Response::new(convert::measured(&measured)))
+                Ok(Response::new(convert_audit::measured(&measured)))
             })
             .await
     }
@@ -147,6 +129,64 @@ impl Audit for AuditApi {
             }
         });
         Ok(Response::new(admitted.stream(pages.flat_map(stream::iter))))
+    }
+
+    async fn verify(&self, request: Request<wire::VerifyRequest>) -> Result<Response<wire::VerifyResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let trust = convert_audit::trust(request.into_inner())?;
+                let verified = self.service.verify(trust).await?;
+                Ok(Response::new(convert_audit::verified(&verified)))
+            })
+            .await
+    }
+
+    type ExportStream = Pin<Box<dyn Stream<Item = Result<wire::ExportResponse, Status>> + Send>>;
+
+    async fn export(&self, request: Request<wire::ExportRequest>) -> Result<Response<Self::ExportStream>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        let wire::ExportRequest { first_record } = request.into_inner();
+        let service = self.service.clone();
+        let from = service.export_from(first_record).await?;
+        let parts = stream::unfold(Some(from), move |from: Option<ExportFrom>| {
+            let service = service.clone();
+            async move {
+                match service.export(from?).await {
+                    Ok((lines, next)) => Some((Ok(wire::ExportResponse { lines }), next)),
+                    Err(e) => Some((Err(e.into()), None)),
+                }
+            }
+        });
+        Ok(Response::new(admitted.stream(parts)))
+    }
+
+    async fn erase_payloads(
+        &self,
+        request: Request<wire::ErasePayloadsRequest>,
+    ) -> Result<Response<wire::ErasePayloadsResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::ErasePayloadsRequest { session_id } = request.into_inner();
+                let mut faults = Faults::default();
+                faults.name("session_id", &session_id);
+                let session = faults.or(session_id)?;
+                let erased = self.service.erase_payloads(session).await?;
+                Ok(Response::new(wire::ErasePayloadsResponse { erased }))
+            })
+            .await
+    }
+
+    async fn prune(&self, request: Request<wire::PruneRequest>) -> Result<Response<wire::PruneResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::PruneRequest { first_kept_record } = request.into_inner();
+                let base = self.service.prune(first_kept_record).await?;
+                Ok(Response::new(wire::PruneResponse { first_record: base.last + 1 }))
+            })
+            .await
     }
 }
 

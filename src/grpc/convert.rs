@@ -1,22 +1,18 @@
 //! Between the wire and the house. Wire messages are taken apart without `..`, so that a new field
 //! does not compile until somebody decides what it means. Requests report every broken field at once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, time::SystemTime};
 
 use tonic::Status;
 use tonic_types::FieldViolation;
 
 use crate::{
-    audit::{self, Body, ConditionRecord, Judged},
-    diag,
+    audit, diag,
     engine::{Pack, PolicyInfo},
     ingest::Episode,
-    model::{self, Effect, Gate, Num, Value, json},
-    reward::{self, EpisodeReward, JudgeMetrics, Metrics, Part},
-    service::{Answer, Ask, Item, ItemBody, JudgeAsk, Measured, Observed, Prints, ProposedCall, Scored, ScoredEpisode},
+    model::{self, Digest, Effect, Gate, Num, Value, json},
+    reward::{self, EpisodeReward, Part},
+    service::{Answer, Ask, Item, ItemBody, JudgeAsk, Observed, Prints, ProposedCall, Recorded, Scored, ScoredEpisode},
 };
 
 use super::{
@@ -64,11 +60,12 @@ impl Faults {
 
 /// Reads a request of `Observe`.
 pub fn ask(request: wire::ObserveRequest, prints: &Prints, now: f64, max_items: usize) -> Result<Ask, Status> {
-    let wire::ObserveRequest { session_id, pack, mode, items, request_id } = request;
+    let wire::ObserveRequest { session_id, pack, mode, items, request_id, agent_id } = request;
     let mut faults = Faults::default();
     faults.name("session_id", &session_id);
     faults.optional_name("pack", &pack);
     faults.optional_name("request_id", &request_id);
+    faults.optional_name("agent_id", &agent_id);
     let mode = match wire::Mode::try_from(mode) {
         Ok(wire::Mode::Unspecified) => None,
         Ok(wire::Mode::Gate) => Some(audit::Mode::Gate),
@@ -91,7 +88,7 @@ pub fn ask(request: wire::ObserveRequest, prints: &Prints, now: f64, max_items: 
             }
         }
     }
-    faults.or(Ask { session: session_id, pack, mode, items: read })
+    faults.or(Ask { session: session_id, pack, mode, agent: agent_id, items: read })
 }
 
 /// Calls and content blocks that one message may hold: far more than any model writes, and few enough
@@ -109,7 +106,7 @@ fn item_body(
     prints: &Prints,
     now: f64,
     faults: &mut Faults,
-) -> Option<(u64, ItemBody)> {
+) -> Option<(Digest, ItemBody)> {
     match item {
         None => {
             faults.add(format!("items[{place}]"), "must hold a message, a proposal, a runtime event or an end");
@@ -264,6 +261,12 @@ pub fn observed(observed: &Observed) -> wire::ObserveResponse {
         pack_version: observed.pack.version.to_string(),
         pack_digest: observed.pack.digest.to_string(),
         results: observed.answers.iter().map(result).collect(),
+        recording: match observed.recorded {
+            Recorded::Stored(_) => wire::Recording::Stored,
+            Recorded::Queued => wire::Recording::Queued,
+            Recorded::Lost => wire::Recording::Lost,
+        }
+        .into(),
     }
 }
 
@@ -332,7 +335,7 @@ fn evidence(evidence: &model::Evidence) -> wire::Evidence {
     wire::Evidence { event_seq: *seq, conditions: conditions.iter().map(condition).collect() }
 }
 
-fn effect(gate: Gate) -> wire::Effect {
+pub(super) fn effect(gate: Gate) -> wire::Effect {
     match gate {
         Gate::Allow => wire::Effect::Allow,
         Gate::Review => wire::Effect::Review,
@@ -341,7 +344,7 @@ fn effect(gate: Gate) -> wire::Effect {
 }
 
 /// A policy's effect.
-fn policy_effect(effect: Effect) -> wire::PolicyEffect {
+pub(super) fn policy_effect(effect: Effect) -> wire::PolicyEffect {
     match effect {
         Effect::Deny => wire::PolicyEffect::Deny,
         Effect::Review => wire::PolicyEffect::Review,
@@ -352,184 +355,8 @@ fn policy_effect(effect: Effect) -> wire::PolicyEffect {
 }
 
 /// A number as it leaves: rounded to 6 places.
-fn rounded(n: Num) -> f64 {
+pub(super) fn rounded(n: Num) -> f64 {
     reward::rounded(n.to_f64())
-}
-
-/// A record.
-pub fn record(record: &audit::Record) -> wire::Record {
-    let audit::Record { number, at_millis, body } = record;
-    let (pack, body) = match body {
-        Body::Judged(judged) => (&judged.pack, wire::record::Body::Judged(judged_item(judged))),
-        Body::Judge(report) => {
-            let audit::JudgeReport { session, pack, policy, turn, hit, judge_id } = report;
-            let verdict = wire::JudgeVerdict {
-                session_id: session.to_string(),
-                policy: policy.to_string(),
-                turn: *turn,
-                hit: *hit,
-                judge_id: judge_id.to_string(),
-            };
-            (pack, wire::record::Body::Judge(verdict))
-        }
-        Body::Activated(pack) => (pack, wire::record::Body::Activation(wire::Activation {})),
-        Body::Drift(signal) => (&signal.pack, wire::record::Body::Drift(convert_drift::signal(signal))),
-        Body::Reading(reading) => {
-            let audit::Reading { session, pack, record, principal, reason } = reading;
-            let reading = wire::PayloadReading {
-                session_id: session.to_string(),
-                record: *record,
-                principal: principal.to_string(),
-                reason: reason.to_string(),
-            };
-            (pack, wire::record::Body::PayloadReading(reading))
-        }
-    };
-    wire::Record {
-        number: *number,
-        time: Some(timestamp(UNIX_EPOCH + Duration::from_millis(*at_millis))),
-        pack: pack.name.to_string(),
-        pack_version: pack.version.to_string(),
-        pack_digest: pack.digest.to_string(),
-        body: Some(body),
-    }
-}
-
-fn judged_item(judged: &Judged) -> wire::JudgedItem {
-    let Judged { session, pack: _, mode, item, seq, turn, calls, hits, signals, undecided, malformed } = judged;
-    let why = |event: u64, conditions: &[ConditionRecord]| wire::Evidence {
-        event_seq: event,
-        conditions: conditions
-            .iter()
-            .map(|ConditionRecord { holds, rests_on }| wire::Condition {
-                source: String::new(),
-                holds: *holds,
-                rests_on: rests_on.clone(),
-            })
-            .collect(),
-    };
-    let result = wire::Result {
-        seq: *seq,
-        turn: *turn,
-        calls: calls
-            .iter()
-            .map(|audit::CallRecord { index, gate }| wire::CallAnswer {
-                index: *index,
-                call_id: String::new(),
-                effect: effect(*gate).into(),
-            })
-            .collect(),
-        hits: hits
-            .iter()
-            .map(|audit::HitRecord { policy, turn, n, reward, event, conditions }| wire::Hit {
-                policy: policy.to_string(),
-                turn: *turn,
-                n: *n,
-                reward: rounded(*reward),
-                message: String::new(),
-                evidence: Some(why(*event, conditions)),
-            })
-            .collect(),
-        undecided: undecided
-            .iter()
-            .map(|(policy, turn, reason)| wire::Undecided {
-                policy: policy.to_string(),
-                turn: *turn,
-                reason: reason.clone(),
-            })
-            .collect(),
-        malformed: malformed
-            .iter()
-            .map(|(turn, reason)| wire::Malformed { turn: *turn, reason: reason.clone() })
-            .collect(),
-        signals: signals
-            .iter()
-            .map(|audit::SignalRecord { policy, turn, effect, event, conditions }| wire::Signal {
-                policy: policy.to_string(),
-                turn: *turn,
-                effect: policy_effect(*effect).into(),
-                message: String::new(),
-                evidence: Some(why(*event, conditions)),
-            })
-            .collect(),
-        probe: None,
-    };
-    let mode = match mode {
-        audit::Mode::Gate => wire::Mode::Gate,
-        audit::Mode::Episode => wire::Mode::Episode,
-    };
-    let kind = match item {
-        audit::ItemKind::Message => wire::ItemKind::Message,
-        audit::ItemKind::Proposal => wire::ItemKind::Proposal,
-        audit::ItemKind::End => wire::ItemKind::End,
-        audit::ItemKind::RuntimeEvent => wire::ItemKind::RuntimeEvent,
-    };
-    wire::JudgedItem { session_id: session.to_string(), mode: mode.into(), kind: kind.into(), result: Some(result) }
-}
-
-/// The answer of `GetMetrics`.
-pub fn measured(measured: &Measured) -> wire::GetMetricsResponse {
-    wire::GetMetricsResponse {
-        pack: measured.pack.name.to_string(),
-        pack_version: measured.pack.version.to_string(),
-        pack_digest: measured.pack.digest.to_string(),
-        metrics: Some(metrics(&measured.metrics)),
-    }
-}
-
-fn metrics(metrics: &Metrics) -> wire::Metrics {
-    let counts = |counts: &BTreeMap<String, u64>| counts.clone().into_iter().collect();
-    let malformed = |episode: &reward::MalformedEpisode| {
-        let reward::MalformedEpisode { episode_id, reasons } = episode;
-        let reasons = reasons
-            .iter()
-            .map(|reward::Reason { turn, reason }| wire::Malformed { turn: *turn, reason: reason.clone() });
-        wire::MalformedEpisode { episode_id: episode_id.clone(), reasons: reasons.collect() }
-    };
-    let m = metrics.clone();
-    wire::Metrics {
-        episodes: m.episodes,
-        declared_policies: m.declared_policies,
-        implemented_policies: m.implemented_policies,
-        unsupported_policies: m.unsupported_policies,
-        covered_policies: m.covered_policies,
-        coverage: m.coverage,
-        raw_hits: m.raw_hits,
-        violation_yield_per_100_episodes: m.violation_yield_per_100_episodes,
-        distinct_episode_policy_hits: m.distinct_episode_policy_hits,
-        distinct_yield_per_100_episodes: m.distinct_yield_per_100_episodes,
-        episodes_with_hits: m.episodes_with_hits,
-        episodes_without_hits: m.episodes_without_hits,
-        episode_hit_fraction: m.episode_hit_fraction,
-        total_violation_reward: m.total_violation_reward,
-        raw_hits_by_policy: counts(&m.raw_hits_by_policy),
-        distinct_hits_by_policy: counts(&m.distinct_hits_by_policy),
-        malformed: m.malformed.iter().map(malformed).collect(),
-        undecided_by_policy: counts(&m.undecided_by_policy),
-        undecided_by_limit: m.undecided_by_limit,
-        signals_by_policy: m
-            .signals_by_policy
-            .iter()
-            .map(|(effect, policies)| (effect.clone(), wire::PolicyCounts { by_policy: counts(policies) }))
-            .collect(),
-        judge: m.judge.as_ref().map(judge_block),
-    }
-}
-
-fn judge_block(judge: &JudgeMetrics) -> wire::JudgeMetrics {
-    let j = judge.clone();
-    wire::JudgeMetrics {
-        verdicts: j.verdicts,
-        hits: j.hits,
-        agreement: j.agreement,
-        precision: j.precision,
-        recall: j.recall,
-        unverified: j.unverified,
-        unknown_policy: j.unknown_policy,
-        coverage_deterministic: j.coverage_deterministic,
-        coverage_with_judge: j.coverage_with_judge,
-        hits_by_policy: j.hits_by_policy.into_iter().collect(),
-    }
 }
 
 /// A moment.

@@ -11,7 +11,7 @@ use crate::{
         SignalFacts,
     },
     engine::FinishedProbe,
-    model::{Num, Value, json},
+    model::{Digest, Num, Value, json},
     redact::Side,
     service::{
         Baseline, DriftAsk, Occurrence, ProbeAnswer, ProbeAsk, ProbeQuestion, ProbeRole, Revealed, SessionReport,
@@ -34,7 +34,7 @@ pub enum Evaluate {
 }
 
 /// Reads a request of `Evaluate`. `print` is the fingerprint of its bytes.
-pub fn evaluate(request: wire::EvaluateRequest, print: u64) -> Result<Evaluate, Status> {
+pub fn evaluate(request: wire::EvaluateRequest, print: Digest) -> Result<Evaluate, Status> {
     let mut faults = Faults::default();
     faults.name("session_id", &request.session_id);
     faults.name("pack", &request.pack);
@@ -92,7 +92,8 @@ pub fn evaluate(request: wire::EvaluateRequest, print: u64) -> Result<Evaluate, 
 
 /// Reads a request of `Evaluate` that no server is asked for; in words, what is wrong with it.
 pub fn finished(request: wire::EvaluateRequest) -> Result<DriftAsk, String> {
-    match evaluate(request, 0) {
+    // Nothing is repeated here, so that nothing has to be recognised.
+    match evaluate(request, Digest::new([0; 32])) {
         Ok(Evaluate::Finished(ask)) => Ok(*ask),
         Ok(Evaluate::Baseline(_)) => Err("evaluation_id: only a server knows earlier evaluations".to_owned()),
         Err(status) => Err(status.message().to_owned()),

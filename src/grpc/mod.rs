@@ -4,6 +4,7 @@
 mod admission;
 mod audit;
 mod convert;
+mod convert_audit;
 mod convert_drift;
 mod engine;
 mod pages;
@@ -13,5 +14,6 @@ mod server;
 mod status;
 pub mod wire;
 
+pub use convert_audit::{stats, verified};
 pub use convert_drift::{finished, signal};
 pub use server::{Ended, Running, StartError, start, start_with};

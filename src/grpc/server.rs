@@ -1,7 +1,13 @@
 //! The server: rules first, then the store, then the port; SERVING once all three are there, and
 //! an end within a limit that loses nothing that was acknowledged.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -16,8 +22,8 @@ use crate::{
     audit::{SledStore, Store, StoreError},
     config::Settings,
     service::{
-        AuditError, AuditLog, KeyError, Keys, LiveRules, LoadError, PayloadKeys, RedactionKey, Service, SessionLimits,
-        Writer, WriterSettings,
+        AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, RedactionKey, Service,
+        SessionLimits, Writer, WriterSettings, read_checkpoint_key,
     },
 };
 
@@ -43,7 +49,7 @@ pub enum StartError {
     /// The start could not be recorded.
     #[error("the start could not be recorded: {0}")]
     Audit(#[from] AuditError),
-    /// There is no key for hashes.
+    /// A key cannot be had.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The port cannot be bound.
@@ -131,14 +137,28 @@ async fn keys(settings: &Settings) -> Result<Keys, StartError> {
     Ok(tokio::task::spawn_blocking(read).await.map_err(unread)??)
 }
 
+/// A path that a setting names.
+fn given(path: &Path) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
 /// Serves loaded rules over an open store.
 pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn Store>) -> Result<Running, StartError> {
     let listening = |source| StartError::Listen { listen: settings.listen, source };
     let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
     let address = listener.local_addr().map_err(listening)?;
 
-    let writing =
-        WriterSettings { queue: settings.audit_queue, group: settings.audit_group, wait: settings.audit_wait };
+    let writing = WriterSettings {
+        queue: settings.audit_queue,
+        group: settings.audit_group,
+        durability: settings.audit_durability,
+        when_full: settings.audit_when_full,
+        checkpoints: Checkpoints {
+            every: settings.audit_checkpoint_every,
+            key: given(&settings.audit_checkpoint_key_file).map(|file| read_checkpoint_key(&file)).transpose()?,
+            file: given(&settings.audit_checkpoint_file),
+        },
+    };
     let (audit, writer) = AuditLog::start(store.clone(), writing)?;
     let failure = audit.failure();
     let limits = SessionLimits {
@@ -239,7 +259,7 @@ impl Running {
         let failure = self.service.audit().failure();
         let (service, writer) = (self.service, self.writer);
         let written = async {
-            service.audit().close().await;
+            service.audit().close();
             tokio::task::spawn_blocking(move || writer.join()).await.unwrap_or(false)
         };
         // A disk that hangs must not hang the end.
@@ -256,17 +276,25 @@ async fn say(health: &HealthReporter, status: ServingStatus) {
     }
 }
 
-/// Stops saying SERVING once nothing can be recorded any more.
+/// Says SERVING while judgements can be recorded, and NOT_SERVING while they cannot.
 async fn watch_store(
     mut failure: tokio::sync::watch::Receiver<Option<AuditError>>,
     health: HealthReporter,
     draining: CancellationToken,
 ) {
-    // An error means that the writer is gone, which is as bad.
-    let _ = failure.wait_for(Option::is_some).await;
-    if !draining.is_cancelled() {
+    loop {
+        // An error means that the writer is gone, which is as bad.
+        let gone = failure.wait_for(Option::is_some).await.is_err();
+        if draining.is_cancelled() {
+            return;
+        }
         say(&health, ServingStatus::NotServing).await;
         tracing::error!("not serving: nothing can be recorded");
+        if gone || failure.wait_for(Option::is_none).await.is_err() || draining.is_cancelled() {
+            return;
+        }
+        say(&health, ServingStatus::Serving).await;
+        tracing::info!("serving again");
     }
 }
 

@@ -88,6 +88,11 @@ impl From<AuditError> for Status {
             AuditError::Store(words) => {
                 with(Code::Unavailable, format!("nothing can be recorded: {words}"), reason("AUDIT_STORE_FAILED", &[]))
             }
+            AuditError::Full { limit } => {
+                let mut details = reason("AUDIT_QUEUE_FULL", &[("limit", limit.to_string())]);
+                details.set_retry_info(Some(RETRY_AFTER));
+                with(Code::ResourceExhausted, e.to_string(), details)
+            }
             AuditError::Stopped => {
                 with(Code::Unavailable, format!("nothing can be recorded: {e}"), reason("AUDIT_STOPPED", &[]))
             }

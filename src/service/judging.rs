@@ -1,11 +1,7 @@
 //! Judging the items of one session: in order, each once, with the last answers kept so that a
 //! repeated item gets the same one.
 
-use std::{
-    collections::VecDeque,
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
@@ -14,11 +10,12 @@ use crate::{
     engine::{Pack, Session, SessionError},
     ingest::{Proposal, Refused},
     lang::Limits,
-    model::{Num, Step, Turn, Value},
+    model::{Digest, Num, Step, Turn, Value},
 };
 
 use super::{
     drift::{Occurrence, ProbeAnswer, Schedule},
+    keys::RedactionKey,
     sessions::SessionLimits,
 };
 
@@ -28,7 +25,7 @@ pub struct Item {
     /// Its place in the session.
     pub seq: u64,
     /// A fingerprint of its content, to tell a repetition from a contradiction.
-    pub print: u64,
+    pub print: Digest,
     /// What it is.
     pub body: ItemBody,
 }
@@ -59,7 +56,7 @@ impl ItemBody {
 }
 
 /// A proposed call, as `ingest` takes it.
-#[derive(Debug, Hash)]
+#[derive(Debug)]
 pub struct ProposedCall {
     /// Index of the message that will carry it.
     pub turn: Turn,
@@ -94,37 +91,77 @@ impl ProposedCall {
     }
 }
 
-/// Fingerprints of items: equal for equal content, byte for byte, within this process.
-#[derive(Clone, Debug, Default)]
-pub struct Prints(RandomState);
+/// Fingerprints of items: equal for equal content, byte for byte. They stand in records too, so they are keyed: nobody
+/// without the key can try out what an item may have been.
+#[derive(Clone, Debug)]
+pub struct Prints(RedactionKey);
+
+/// What is fingerprinted; no two kinds of content share one.
+#[derive(Clone, Copy)]
+enum Printed {
+    Message = 1,
+    Proposal,
+    End,
+    Occurrence,
+    Request,
+}
 
 impl Prints {
+    /// Under a key.
+    pub fn new(key: RedactionKey) -> Prints {
+        Prints(key)
+    }
+
     /// Of a message's JSON text.
-    pub fn message(&self, json: &[u8]) -> u64 {
-        self.0.hash_one((1u8, json))
+    pub fn message(&self, json: &[u8]) -> Digest {
+        self.of(Printed::Message, [json])
     }
 
     /// Of a proposed call.
-    pub fn proposal(&self, call: &ProposedCall) -> u64 {
-        self.0.hash_one((2u8, call))
+    pub fn proposal(&self, call: &ProposedCall) -> Digest {
+        let ProposedCall { turn, index, calls, call_id, tool, arguments_json, message_text, time } = call;
+        let time = time.map(|t| t.to_string()).unwrap_or_default();
+        let places = [*turn, *index, *calls].map(u32::to_be_bytes);
+        self.of(
+            Printed::Proposal,
+            [
+                places.as_flattened(),
+                call_id.as_bytes(),
+                tool.as_bytes(),
+                arguments_json,
+                message_text.as_bytes(),
+                time.as_bytes(),
+            ],
+        )
     }
 
     /// Of a runtime event. The time is the server's where the caller gives none, and no part of it then.
-    pub fn occurrence(&self, occurrence: &Occurrence, timed: bool) -> u64 {
+    pub fn occurrence(&self, occurrence: &Occurrence, timed: bool) -> Digest {
         let Occurrence { event, reputation, at } = occurrence;
-        let (trigger, at) = (event.trigger.word(), timed.then_some(at.to_bits()));
-        let numbers = (event.tokens, event.external_content, reputation.map(f64::to_bits), at);
-        self.0.hash_one((4u8, trigger, numbers))
+        let at = if timed { at.to_bits().to_string() } else { String::new() };
+        let reputation = reputation.map(|r| r.to_bits().to_string()).unwrap_or_default();
+        let numbers = format!("{} {} {reputation} {at}", event.tokens, event.external_content);
+        self.of(Printed::Occurrence, [event.trigger.word().as_bytes(), numbers.as_bytes()])
     }
 
     /// Of a request, by its bytes on the wire.
-    pub fn request(&self, bytes: &[u8]) -> u64 {
-        self.0.hash_one((5u8, bytes))
+    pub fn request(&self, bytes: &[u8]) -> Digest {
+        self.of(Printed::Request, [bytes])
     }
 
     /// Of the end.
-    pub fn end(&self) -> u64 {
-        self.0.hash_one(3u8)
+    pub fn end(&self) -> Digest {
+        self.of(Printed::End, [])
+    }
+
+    fn of<const N: usize>(&self, kind: Printed, parts: [&[u8]; N]) -> Digest {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0.bytes());
+        hasher.update(&[kind as u8]);
+        for part in parts {
+            // With its length in front, so that no part can pass for the start of the next.
+            hasher.update(&(part.len() as u64).to_be_bytes()).update(part);
+        }
+        Digest::new(*hasher.finalize().as_bytes())
     }
 }
 
@@ -178,8 +215,8 @@ pub struct Answer {
     pub step: Arc<Step>,
     /// For a runtime event: whether a probe is due.
     pub probe: Option<ProbeAnswer>,
-    /// What the item was, if it was judged now; nothing for a repeated one.
-    pub judged: Option<ItemKind>,
+    /// What the item was, and its fingerprint, if it was judged now; nothing for a repeated one.
+    pub judged: Option<(ItemKind, Digest)>,
 }
 
 /// What a session's items have led to.
@@ -197,7 +234,7 @@ pub struct Judging {
 
 #[derive(Debug)]
 struct Retained {
-    print: u64,
+    print: Digest,
     step: Arc<Step>,
     probe: Option<ProbeAnswer>,
 }
@@ -294,6 +331,6 @@ impl Judging {
         }
         self.next += 1;
         self.retained.push_back(Retained { print: item.print, step: step.clone(), probe: probe.clone() });
-        Ok(Answer { seq, step, probe, judged: Some(item.body.kind()) })
+        Ok(Answer { seq, step, probe, judged: Some((item.body.kind(), item.print)) })
     }
 }

@@ -8,7 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::redact::SealKey;
+use data_encoding::HEXLOWER_PERMISSIVE;
+
+use crate::{audit::CheckpointKey, redact::SealKey};
 
 /// A key. Never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,19 +119,12 @@ impl RedactionKey {
 
     /// The key in a file.
     pub fn read(path: &Path) -> Result<RedactionKey, KeyError> {
-        let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
-        hexadecimal(text.trim()).map(RedactionKey).ok_or_else(|| KeyError::Form { path: path.to_owned() })
+        read_secret(path).map(RedactionKey)
     }
 
     /// The key in a file, which is made, readable by its owner alone, if it is not there.
     pub fn read_or_make(path: &Path) -> Result<RedactionKey, KeyError> {
-        if path.exists() {
-            return RedactionKey::read(path);
-        }
-        let key = RedactionKey::fresh()?;
-        let text: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        write_private(path, &text).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
-        Ok(key)
+        read_or_make_secret(path).map(RedactionKey)
     }
 
     /// Its bytes.
@@ -147,10 +142,34 @@ pub(super) fn random() -> Result<[u8; 32], KeyError> {
 
 /// 32 bytes from 64 hexadecimal digits.
 fn hexadecimal(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
-    let bytes = digits.filter(|digits| digits.len() == 64)?;
-    let bytes: Vec<u8> = bytes.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-    bytes.try_into().ok()
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
+}
+
+/// The 32 bytes of a key in a file, as 64 hexadecimal digits.
+fn read_secret(path: &Path) -> Result<[u8; 32], KeyError> {
+    let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
+    hexadecimal(text.trim()).ok_or_else(|| KeyError::Form { path: path.to_owned() })
+}
+
+/// The same, of a file that is made, readable by its owner alone, if it is not there.
+fn read_or_make_secret(path: &Path) -> Result<[u8; 32], KeyError> {
+    if path.exists() {
+        return read_secret(path);
+    }
+    let secret = random()?;
+    write_private(path, &HEXLOWER_PERMISSIVE.encode(&secret))
+        .map_err(|source| KeyError::File { path: path.to_owned(), source })?;
+    Ok(secret)
+}
+
+/// The key in a file that signs checkpoints; the file is made if it is not there.
+pub fn read_or_make_checkpoint_key(path: &Path) -> Result<CheckpointKey, KeyError> {
+    read_or_make_secret(path).map(CheckpointKey::new)
+}
+
+/// The key in a file that signs checkpoints.
+pub fn read_checkpoint_key(path: &Path) -> Result<CheckpointKey, KeyError> {
+    read_secret(path).map(CheckpointKey::new)
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {

@@ -88,7 +88,12 @@ fn sessions(store: &dyn Store, pack: &PackRef) -> Result<Sessions, StoreError> {
                     session.judge.push(JudgeVerdict { policy, turn, hit, judge_id: Some(judge_id) });
                 }
             }
-            Body::Activated(_) | Body::Drift(_) | Body::Reading(_) => {}
+            Body::Activated(_)
+            | Body::Drift(_)
+            | Body::Reading(_)
+            | Body::Lost(_)
+            | Body::Checkpoint(_)
+            | Body::Closed(_) => {}
         }
         ControlFlow::Continue(())
     })?;

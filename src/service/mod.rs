@@ -3,6 +3,7 @@
 
 mod drift;
 mod judging;
+mod keeping;
 mod keys;
 mod metrics;
 mod observe;
@@ -19,13 +20,14 @@ pub use drift::{
     ProbeRole, SessionReport, SignalPage,
 };
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
-pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey};
+pub use keeping::{ExportFrom, begin_export, export_part};
+pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, read_or_make_checkpoint_key};
 pub use metrics::{Measured, MetricsError};
 pub use observe::{Ask, ObserveError, Observed, Pending};
-pub use query::{JudgeAsk, JudgeError, QueryError, RecordPage, RecordQuery};
+pub use query::{JudgeAsk, JudgeError, Outcome, QueryError, RecordPage, RecordQuery};
 pub use reveal::{RevealAsk, RevealError, Revealed};
 pub use rules::{LiveRules, LoadError, RefusedLoad, Served, reference};
 pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use sessions::SessionLimits;
 pub use state::{Service, Status};
-pub use writer::{AuditError, AuditLog, Place, Ticket, Writer, WriterSettings};
+pub use writer::{AuditError, AuditLog, Checkpoints, Place, Recorded, Ticket, Writer, WriterSettings};

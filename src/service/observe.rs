@@ -8,7 +8,7 @@ use super::{
     Service,
     judging::{Answer, Item, ItemError},
     sessions::{Full, Slot},
-    writer::{AuditError, Ticket},
+    writer::{AuditError, Recorded, Ticket},
 };
 
 /// A request.
@@ -20,6 +20,8 @@ pub struct Ask {
     pub pack: String,
     /// The mode; nothing if the session is open.
     pub mode: Option<Mode>,
+    /// The agent, where the session opens; may be empty.
+    pub agent: String,
     /// The items, at least one.
     pub items: Vec<Item>,
 }
@@ -33,6 +35,8 @@ pub struct Observed {
     pub pack: Arc<PackRef>,
     /// One answer an item.
     pub answers: Vec<Answer>,
+    /// What became of their records.
+    pub recorded: Recorded,
 }
 
 /// Why a request has no answer.
@@ -114,8 +118,8 @@ impl Pending {
 
     /// Waits until what was judged is stored, and gives the answer.
     pub async fn finish(self) -> Result<Observed, ObserveError> {
-        self.ticket.done().await.map_err(ObserveError::Audit)?;
-        self.outcome
+        let recorded = self.ticket.done().await.map_err(ObserveError::Audit)?;
+        self.outcome.map(|observed| Observed { recorded, ..observed })
     }
 }
 
@@ -136,12 +140,14 @@ impl Service {
             let mut judging = slot.judging.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
             let outcome = judging.answer(&ask.items, &mut answers);
             let drafts = answers.iter().filter_map(|answer| {
-                answer.judged.map(|item| Draft::Judged {
+                answer.judged.map(|(item, input)| Draft::Judged {
                     session: slot.id.clone(),
+                    agent: slot.agent.clone(),
                     pack: slot.pack.clone(),
                     mode: slot.mode,
                     item,
                     seq: answer.seq,
+                    input,
                     step: answer.step.clone(),
                 })
             });
@@ -152,7 +158,10 @@ impl Service {
             self.sessions.ended(&slot);
         }
         let outcome = match outcome {
-            Ok(()) => Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), answers }),
+            Ok(()) => {
+                let recorded = Recorded::Queued;
+                Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), answers, recorded })
+            }
             Err(e) => Err(ObserveError::Item(e)),
         };
         Ok(Pending { ticket, outcome })
@@ -173,7 +182,7 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opened = self.sessions.open(&ask.session, mode, &served, pack, self.seed(&ask.session), now);
+        let opened = self.sessions.open(&ask.session, &ask.agent, mode, &served, pack, self.seed(&ask.session), now);
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
     }

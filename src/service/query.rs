@@ -2,7 +2,11 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use crate::audit::{Body, Draft, JudgeReport, PackRef, Record, RecordNumber, Span, Store, StoreError, Tally, scan};
+use crate::audit::{
+    Body, Draft, JudgeReport, PackRef, Posting, Record, RecordNumber, Span, Store, StoreError, Tally, scan, scan_posted,
+};
+
+use crate::{drift::Action, model::Gate};
 
 use super::{Service, writer::AuditError};
 
@@ -18,6 +22,14 @@ pub struct RecordQuery {
     pub pack: Option<String>,
     /// Only where this policy hit, fired or was undecided.
     pub policy: Option<String>,
+    /// Only judgements with this outcome.
+    pub outcome: Option<Outcome>,
+    /// Only drift signals with this action.
+    pub action: Option<Action>,
+    /// Only from this time on, in milliseconds since 1970-01-01T00:00:00Z.
+    pub since_millis: Option<u64>,
+    /// Only before this time.
+    pub until_millis: Option<u64>,
     /// At most this many.
     pub size: usize,
     /// From this record on.
@@ -114,25 +126,37 @@ impl Service {
             judge_id: ask.judge_id.into(),
         };
         let place = self.audit.place().await.map_err(JudgeError::Audit)?;
-        let number = place.record_durably(vec![Draft::Judge(report)]).done().await.map_err(JudgeError::Audit)?;
-        Ok(number.unwrap_or_default())
+        let recorded = place.record_durably(vec![Draft::Judge(report)]).done().await.map_err(JudgeError::Audit)?;
+        Ok(recorded.number().unwrap_or_default())
     }
 
     async fn session_pack(&self, session: &str) -> Result<Option<Arc<PackRef>>, QueryError> {
         if let Some(slot) = self.sessions.find(session, self.now()) {
             return Ok(Some(slot.pack.clone()));
         }
-        let session = session.to_owned();
+        let posting = Posting::Session(session.into());
         self.read(move |store| {
-            let Some(opening) = store.opening(&session)? else { return Ok(None) };
-            let mut found = None;
-            scan(store, opening.latest, |record| {
-                if let Body::Judged(judged) = record.body {
-                    found = Some(judged.pack);
+            // The last of its blocks that tells of a judgement; a session can have been probed, or closed, since.
+            let mut before = RecordNumber::MAX;
+            while let Some(block) = store.postings(&posting, before, 1)?.pop().filter(|first| *first <= before) {
+                let mut found = None;
+                scan_posted(store, &posting, block, |record| {
+                    if record.number > before {
+                        return ControlFlow::Break(());
+                    }
+                    if let Body::Judged(judged) = record.body
+                        && Posting::Session(judged.session) == posting
+                    {
+                        found = Some(judged.pack);
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                if found.is_some() || block == 0 {
+                    return Ok(found);
                 }
-                ControlFlow::Break(())
-            })?;
-            Ok(found)
+                before = block - 1;
+            }
+            Ok(None)
         })
         .await
     }
@@ -149,46 +173,73 @@ impl Service {
 }
 
 fn page(store: &dyn Store, query: &RecordQuery) -> Result<RecordPage, StoreError> {
-    let mut from = query.from;
-    if let Some(session) = &query.session {
-        // A session that was only ever probed has no opening.
-        if let Some(opening) = store.opening(session)? {
-            from = from.max(opening.first);
-        }
-    }
     let (mut records, mut looked_at, mut next) = (Vec::new(), 0, None);
-    scan(store, from, |record| {
+    let visit = |record: Record| {
         if records.len() >= query.size || looked_at >= SCANNED_PER_PAGE {
             next = Some(record.number);
             return ControlFlow::Break(());
         }
         looked_at += 1;
-        if matches(&record, query) {
+        if query.asks_for(&record) {
             records.push(record);
         }
         ControlFlow::Continue(())
-    })?;
+    };
+    match query.posting() {
+        Some(posting) => scan_posted(store, &posting, query.from, visit)?,
+        None => scan(store, query.from, visit)?,
+    }
     Ok(RecordPage { records, next })
 }
 
-fn matches(record: &Record, query: &RecordQuery) -> bool {
-    let (session, pack) = match &record.body {
-        Body::Judged(judged) => (Some(&judged.session), &judged.pack),
-        Body::Judge(report) => (Some(&report.session), &report.pack),
-        Body::Activated(pack) => (None, pack),
-        Body::Drift(drift) => (Some(&drift.session), &drift.pack),
-        Body::Reading(reading) => (Some(&reading.session), &reading.pack),
-    };
-    let names = |policy: &str| match &record.body {
-        Body::Judged(judged) => {
-            judged.hits.iter().any(|h| *h.policy == *policy)
-                || judged.signals.iter().any(|s| *s.policy == *policy)
-                || judged.undecided.iter().any(|(p, _, _)| **p == *policy)
+impl RecordQuery {
+    /// Under what the records that are asked for are found; nothing if all have to be looked at.
+    fn posting(&self) -> Option<Posting> {
+        match (&self.session, &self.pack, &self.policy) {
+            (Some(session), ..) => Some(Posting::Session(session.as_str().into())),
+            (None, Some(pack), Some(policy)) => {
+                Some(Posting::Policy { pack: pack.as_str().into(), policy: policy.as_str().into() })
+            }
+            _ => None,
         }
-        Body::Judge(report) => *report.policy == *policy,
-        Body::Activated(_) | Body::Drift(_) | Body::Reading(_) => false,
-    };
-    query.session.as_ref().is_none_or(|s| session.is_some_and(|have| **have == **s))
-        && query.pack.as_ref().is_none_or(|p| *pack.name == **p)
-        && query.policy.as_ref().is_none_or(|p| names(p))
+    }
+
+    fn asks_for(&self, record: &Record) -> bool {
+        let names = record.names();
+        self.session.as_ref().is_none_or(|s| names.sessions.iter().any(|have| ***have == **s))
+            && self.pack.as_ref().is_none_or(|p| names.pack.is_some_and(|have| *have.name == **p))
+            && self.policy.as_ref().is_none_or(|p| names.policies.iter().any(|have| ***have == **p))
+            && self.outcome.is_none_or(|outcome| outcome.is_in(&record.body))
+            && self.action.is_none_or(|action| matches!(&record.body, Body::Drift(drift) if drift.action == action))
+            && self.since_millis.is_none_or(|since| record.at_millis >= since)
+            && self.until_millis.is_none_or(|until| record.at_millis < until)
+    }
+}
+
+/// What came of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A violation.
+    Hit,
+    /// A call that was denied.
+    Denied,
+    /// A call that somebody should look at first.
+    Reviewed,
+    /// A firing of a `review`, `flag` or `milestone` policy.
+    Signal,
+    /// Something that could not be decided.
+    Undecided,
+}
+
+impl Outcome {
+    fn is_in(self, body: &Body) -> bool {
+        let Body::Judged(judged) = body else { return false };
+        match self {
+            Outcome::Hit => !judged.hits.is_empty(),
+            Outcome::Denied => judged.calls.iter().any(|call| call.gate == Gate::Deny),
+            Outcome::Reviewed => judged.calls.iter().any(|call| call.gate == Gate::Review),
+            Outcome::Signal => !judged.signals.is_empty(),
+            Outcome::Undecided => !judged.undecided.is_empty(),
+        }
+    }
 }

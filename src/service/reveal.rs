@@ -88,7 +88,7 @@ impl Service {
         let place = self.audit.place().await?;
         let reading = place.record_durably(vec![Draft::Reading(reading)]).done().await?;
         let (session, evaluation) = (drift.session, drift.evaluation);
-        Ok(Revealed { reading: reading.unwrap_or_default(), session, evaluation, answers })
+        Ok(Revealed { reading: reading.number().unwrap_or_default(), session, evaluation, answers })
     }
 
     async fn drift_record(&self, number: RecordNumber) -> Result<DriftRecord, RevealError> {

@@ -34,6 +34,8 @@ pub struct SessionLimits {
 pub struct Slot {
     /// Its id.
     pub id: Arc<str>,
+    /// The agent, as the caller names it; may be empty.
+    pub agent: Arc<str>,
     /// Its mode.
     pub mode: Mode,
     /// The rules that it began with.
@@ -91,9 +93,11 @@ impl Sessions {
     }
 
     /// Opens a session, or finds the one that another call has opened meanwhile.
+    #[allow(clippy::too_many_arguments, reason = "each is a fact of its own about the session that opens")]
     pub fn open(
         &self,
         id: &str,
+        agent: &str,
         mode: Mode,
         served: &Served,
         pack: &Arc<crate::engine::Pack>,
@@ -102,6 +106,7 @@ impl Sessions {
     ) -> Result<Arc<Slot>, Full> {
         let slot = Arc::new(Slot {
             id: id.into(),
+            agent: agent.into(),
             mode,
             pack: served.pack_ref(pack),
             generation: served.generation,

@@ -49,7 +49,8 @@ impl Service {
     /// A service over loaded rules and a store with its writer.
     pub fn new(rules: LiveRules, store: Arc<dyn Store>, audit: AuditLog, limits: SessionLimits, keys: Keys) -> Service {
         let (sessions, drift) = (Sessions::new(limits), DriftSessions::new(limits));
-        Service { rules, sessions, drift, keys, audit, store, prints: Prints::default(), began: Instant::now() }
+        let prints = Prints::new(keys.hash);
+        Service { rules, sessions, drift, keys, audit, store, prints, began: Instant::now() }
     }
 
     /// Records that the first set serves.

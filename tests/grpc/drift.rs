@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use probity::{
-    audit::MemoryStore,
+    audit::{FaultyStore, MemoryStore},
     grpc::wire::{
         ContextSummary, DataSensitivity, DriftAction, DriftSignal, EscalationChain, EvaluateRequest,
         GetSessionReportRequest, ModelFailure, ModelOutput, ProbeAnswer, ProbeRequest, ProbeResponse, ProbeRole,
@@ -649,7 +649,7 @@ async fn a_server_over_memory_evaluates_too() {
 
 #[tokio::test]
 async fn what_cannot_be_stored_does_not_leave() {
-    let store = Arc::new(crate::manners::Moody::default());
+    let store = Arc::new(FaultyStore::default());
     let house = House::over_with(store.clone(), |settings| {
         copy(Path::new("rules/default"), &settings.rules.join("default"));
     })

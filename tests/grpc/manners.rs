@@ -1,17 +1,14 @@
 //! What any client may expect: health, reflection, deadlines, limits, an orderly end.
 
-use std::{
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use probity::{
-    audit::{Batch, Block, MemoryStore, Opening, RecordNumber, Span, Store, StoreError, Tally, TallyKey},
-    grpc::wire::ObserveRequest,
+    audit::{FaultyStore, Store},
+    grpc::wire::{ObserveRequest, Recording},
 };
 use prost::Message;
 use tokio::sync::mpsc;
@@ -28,56 +25,6 @@ pub const NOT_SERVING: i32 = 2;
 pub async fn health(house: &House, service: &str) -> i32 {
     let request = HealthCheckRequest { service: service.to_owned() };
     HealthClient::new(house.channel().await).check(request).await.unwrap().into_inner().status
-}
-
-/// A memory store that can be held up and can fail.
-#[derive(Default)]
-pub struct Moody {
-    inner: MemoryStore,
-    mood: Mutex<Mood>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Mood {
-    held: bool,
-    fails: bool,
-}
-
-impl Moody {
-    pub fn hold(&self, held: bool) {
-        self.mood.lock().unwrap().held = held;
-        self.changed.notify_all();
-    }
-
-    pub fn fail(&self) {
-        self.mood.lock().unwrap().fails = true;
-    }
-}
-
-impl Store for Moody {
-    fn append(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mood = self.changed.wait_while(self.mood.lock().unwrap(), |m| m.held).unwrap();
-        if mood.fails {
-            return Err(StoreError::Io(std::io::Error::other("no space left on device")));
-        }
-        self.inner.append(batch)
-    }
-    fn last(&self) -> Result<RecordNumber, StoreError> {
-        self.inner.last()
-    }
-    fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError> {
-        self.inner.blocks(from, max)
-    }
-    fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError> {
-        self.inner.tally(key)
-    }
-    fn opening(&self, session: &str) -> Result<Option<Opening>, StoreError> {
-        self.inner.opening(session)
-    }
-    fn tallies(&self, pack: &str, span: &Span) -> Result<Vec<(String, Tally)>, StoreError> {
-        self.inner.tallies(pack, span)
-    }
 }
 
 #[tokio::test]
@@ -148,7 +95,7 @@ async fn raw_status(address: &str, method: &str, message: &ObserveRequest, timeo
 
 #[tokio::test]
 async fn a_deadline_is_answered_as_such_and_what_was_judged_is_recorded() {
-    let store = Arc::new(Moody::default());
+    let store = Arc::new(FaultyStore::default());
     let house = House::over(store.clone()).await;
     store.hold(true);
     let ask = request("s", items(0, [pays(&[500])]));
@@ -165,7 +112,7 @@ async fn a_deadline_is_answered_as_such_and_what_was_judged_is_recorded() {
 
 #[tokio::test]
 async fn nothing_is_answered_before_it_is_stored_and_a_repetition_waits_as_well() {
-    let store = Arc::new(Moody::default());
+    let store = Arc::new(FaultyStore::default());
     let house = House::over(store.clone()).await;
     store.hold(true);
     let ask = request("s", items(0, [user("a")]));
@@ -185,7 +132,7 @@ async fn nothing_is_answered_before_it_is_stored_and_a_repetition_waits_as_well(
 
 #[tokio::test]
 async fn a_store_that_fails_is_unavailable_and_not_serving() {
-    let store = Arc::new(Moody::default());
+    let store = Arc::new(FaultyStore::default());
     let mut house = House::over(store.clone()).await;
     let mut engine = house.engine().await;
     engine.observe(request("s", items(0, [user("a")]))).await.unwrap();
@@ -204,6 +151,33 @@ async fn a_store_that_fails_is_unavailable_and_not_serving() {
     }
     assert_eq!(health(&house, "probity.v1.PolicyEngine").await, NOT_SERVING);
     assert!(!house.stop().await.kept);
+}
+
+#[tokio::test]
+async fn a_store_that_works_again_is_served_again_and_nothing_is_lost_or_counted_twice() {
+    let store = Arc::new(FaultyStore::default());
+    let mut house = House::over(store.clone()).await;
+    let mut engine = house.engine().await;
+    store.fail();
+    let first = request("s", items(0, [pays(&[500])]));
+    assert_eq!(engine.observe(first.clone()).await.unwrap_err().code(), Code::Unavailable);
+    store.heal();
+    let answer = loop {
+        match engine.observe(first.clone()).await {
+            Ok(answer) => break answer.into_inner(),
+            Err(status) => assert_eq!(status.code(), Code::Unavailable),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((answer.results[0].hits[0].n, answer.recording()), (0, Recording::Stored));
+    let next = engine.observe(request("s", items(1, [pays(&[500])]))).await.unwrap().into_inner();
+    assert_eq!(next.results[0].hits[0].n, 1);
+    while health(&house, "").await != SERVING {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The pack's activation and two judgements.
+    assert_eq!(store.last().unwrap(), 3);
+    assert!(house.stop().await.kept);
 }
 
 #[tokio::test]
@@ -228,7 +202,7 @@ async fn the_end_is_orderly() {
 
 #[tokio::test]
 async fn the_end_has_a_limit_and_says_what_was_not_kept() {
-    let store = Arc::new(Moody::default());
+    let store = Arc::new(FaultyStore::default());
     let mut house = House::over_with(store.clone(), |s| s.shutdown_limit = Duration::from_millis(200)).await;
     store.hold(true);
     let mut engine = house.engine().await;

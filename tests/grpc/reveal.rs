@@ -11,7 +11,6 @@ use tonic::{Code, Status};
 
 use crate::{
     drift::{MARKS, alike, copy, declines, evaluate, finished, holds_marks, leaks, output, stored},
-    manners::Moody,
     support::{House, fields, reason},
 };
 
@@ -154,7 +153,7 @@ async fn a_reading_names_a_record_a_reader_and_a_reason() {
 
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_read() {
-    let store = Arc::new(Moody::default());
+    let store = Arc::new(probity::audit::FaultyStore::default());
     let house = House::over_with(store.clone(), with_key).await;
     evaluate(&house, finished("s", &leaks(), &declines())).await;
     let (number, _) = records(&house, "s").await[0];

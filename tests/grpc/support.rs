@@ -193,6 +193,7 @@ pub fn request(session: &str, items: Vec<Item>) -> ObserveRequest {
         mode: Mode::Gate.into(),
         items,
         request_id: String::new(),
+        agent_id: String::new(),
     }
 }
 

@@ -54,6 +54,7 @@ fn cut(
             mode: Mode::Episode.into(),
             items: now.to_vec(),
             request_id: String::new(),
+            agent_id: String::new(),
         });
         rest = later;
     }

@@ -136,6 +136,7 @@ fn requests(args: &Args, sessions: &Sessions) -> Vec<ObserveRequest> {
                 mode: mode.into(),
                 items: chunk.to_vec(),
                 request_id: String::new(),
+                agent_id: String::new(),
             });
         }
     }

@@ -139,6 +139,7 @@ impl Line {
             mode: Mode::Gate.into(),
             items: vec![Item { seq: *seq, item: Some(item) }],
             request_id: String::new(),
+            agent_id: String::new(),
         };
         *seq += 1;
         let ended = || refused(Status::unavailable("the stream ended"));

@@ -6,6 +6,7 @@ use crate::{
     audit::{About, Draft, DriftRecord},
     drift::{Canary, CycleFailure, ModelOutput, Recorded, Report, SessionState, Signal, StatsError},
     engine::{self, EvaluateError, FinishedProbe, Pack},
+    model::Digest,
     pack::DriftSpec,
     redact::{Keeper, Mode, Redactor, SealKey, Sealer, Unredactable},
     service::{AuditError, Served, Service, keys, sessions::Full, writer::Ticket},
@@ -25,7 +26,7 @@ pub struct DriftAsk {
     /// The caller's name for the evaluation; may be empty.
     pub request_id: String,
     /// A fingerprint of the request, to tell a repetition from a contradiction.
-    pub print: u64,
+    pub print: Digest,
 }
 
 /// A baseline for an earlier evaluation.
@@ -242,7 +243,7 @@ pub(super) async fn stored(ticket: Ticket, record: Arc<DriftRecord>) -> Result<A
 
 impl Memory {
     /// The answer of an evaluation that was made before under that name; refused if it was of other content.
-    fn repeated(&self, request_id: &str, print: u64) -> Result<Option<Arc<DriftRecord>>, DriftError> {
+    fn repeated(&self, request_id: &str, print: Digest) -> Result<Option<Arc<DriftRecord>>, DriftError> {
         match self.named(request_id) {
             Some(known) if known.print != print => Err(DriftError::OtherContent { request_id: request_id.to_owned() }),
             known => Ok(known.map(|known| known.record.clone())),
@@ -256,7 +257,7 @@ impl Memory {
         probing: &Probing,
         agent: Arc<str>,
         recorded: Recorded,
-        (request_id, print): (String, u64),
+        (request_id, print): (String, Digest),
     ) -> Result<Arc<DriftRecord>, DriftError> {
         let signal = match recorded {
             Recorded::Signal(signal) => *signal,

@@ -14,6 +14,7 @@ use std::{
 use crate::{
     audit::DriftRecord,
     drift::{Selector, SessionState, Signal},
+    model::Digest,
     service::sessions::{Full, SessionLimits, millis},
 };
 
@@ -60,7 +61,7 @@ pub(super) struct Evaluated {
     /// The caller's name for it; may be empty.
     pub(super) request_id: String,
     /// A fingerprint of its content.
-    pub(super) print: u64,
+    pub(super) print: Digest,
     /// As it was recorded; all text in it is redacted.
     pub(super) signal: Signal,
     /// As it was answered.

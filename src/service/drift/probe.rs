@@ -9,7 +9,7 @@ use crate::{
         Schema, Snapshot, judge, messages,
     },
     engine::{EvaluateError, find_probe, lexicon},
-    model::Value,
+    model::{Digest, Value},
     pack::DriftSpec,
     redact::Keeper,
     service::Service,
@@ -138,7 +138,8 @@ impl Service {
         let (record, ticket) = {
             let mut memory = slot.memory().ok_or_else(|| broken(slot))?;
             let recorded = memory.state.record(finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
-            match memory.answer(evaluation, probing, agent, recorded, (String::new(), 0)) {
+            // It has no name, so that no request can repeat it.
+            match memory.answer(evaluation, probing, agent, recorded, (String::new(), Digest::new([0; 32]))) {
                 Ok(record) => (record.clone(), place.record(vec![Draft::Drift(record)])),
                 Err(DriftError::Evaluate(EvaluateError::Cycle(failure))) => {
                     return Ok(ProbeEnd::Failed { probe, failure });

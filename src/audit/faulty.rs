@@ -1,0 +1,135 @@
+//! A store in memory that can be held up and can fail, for tests of what stands on a store.
+
+use std::{
+    io,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    chain::Head,
+    memory::MemoryStore,
+    payload::{Payload, PayloadKey},
+    posting::Posting,
+    record::RecordNumber,
+    store::{Batch, Block, Safety, Store, StoreError},
+    tally::{Span, Tally, TallyKey},
+};
+
+/// A [`MemoryStore`] with moods.
+#[derive(Debug, Default)]
+pub struct FaultyStore {
+    inner: MemoryStore,
+    mood: Mutex<Mood>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Mood {
+    held: bool,
+    fault: Fault,
+    appends: usize,
+}
+
+/// How appending fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fault {
+    #[default]
+    None,
+    /// Nothing is written.
+    Lost,
+    /// Everything is written, and then the store says that it failed.
+    Late,
+}
+
+impl FaultyStore {
+    /// Holds appends up, or lets them go on.
+    pub fn hold(&self, held: bool) {
+        self.mood().held = held;
+        self.changed.notify_all();
+    }
+
+    /// Lets appends fail without writing, as on a full disk.
+    pub fn fail(&self) {
+        self.mood().fault = Fault::Lost;
+    }
+
+    /// Lets appends fail after they have written everything, as when only the last sync fails.
+    pub fn fail_late(&self) {
+        self.mood().fault = Fault::Late;
+    }
+
+    /// Lets appends work again.
+    pub fn heal(&self) {
+        self.mood().fault = Fault::None;
+    }
+
+    /// How many appends there were, failed ones included.
+    pub fn appends(&self) -> usize {
+        self.mood().appends
+    }
+
+    fn mood(&self) -> MutexGuard<'_, Mood> {
+        self.mood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for FaultyStore {
+    fn append(&self, batch: &Batch, safety: Safety) -> Result<(), StoreError> {
+        let mut mood = self.changed.wait_while(self.mood(), |m| m.held).unwrap_or_else(PoisonError::into_inner);
+        mood.appends += 1;
+        if mood.fault != Fault::Lost {
+            self.inner.append(batch, safety)?;
+        }
+        match mood.fault {
+            Fault::None => Ok(()),
+            Fault::Lost | Fault::Late => Err(StoreError::Io(io::Error::other("no space left on device"))),
+        }
+    }
+
+    fn recover(&self) -> Result<Head, StoreError> {
+        match self.mood().fault {
+            Fault::None => self.inner.recover(),
+            Fault::Lost | Fault::Late => Err(StoreError::Io(io::Error::other("no space left on device"))),
+        }
+    }
+
+    fn head(&self) -> Result<Head, StoreError> {
+        self.inner.head()
+    }
+
+    fn base(&self) -> Result<Head, StoreError> {
+        self.inner.base()
+    }
+
+    fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError> {
+        self.inner.blocks(from, max)
+    }
+
+    fn postings(&self, of: &Posting, from: RecordNumber, max: usize) -> Result<Vec<RecordNumber>, StoreError> {
+        self.inner.postings(of, from, max)
+    }
+
+    fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError> {
+        self.inner.payload(key)
+    }
+
+    fn erase(&self, session: &str) -> Result<u64, StoreError> {
+        self.inner.erase(session)
+    }
+
+    fn prune(&self, before: RecordNumber) -> Result<Head, StoreError> {
+        self.inner.prune(before)
+    }
+
+    fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError> {
+        self.inner.tally(key)
+    }
+
+    fn tallies(&self, pack: &str, span: &Span) -> Result<Vec<(String, Tally)>, StoreError> {
+        self.inner.tallies(pack, span)
+    }
+
+    fn all_tallies(&self, visit: &mut dyn FnMut(&[u8], Tally)) -> Result<(), StoreError> {
+        self.inner.all_tallies(visit)
+    }
+}

@@ -1,0 +1,343 @@
+//! What happens to a chain that somebody meddled with: each change is found, at its place.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use crate::model::{Digest, Step};
+
+use super::*;
+
+/// A record as somebody may change it, with its payload.
+#[derive(Clone, Debug)]
+struct Kept {
+    bytes: Vec<u8>,
+    link: Digest,
+    payload: Option<Payload>,
+}
+
+fn pack() -> Arc<PackRef> {
+    Arc::new(PackRef { name: "airline".into(), version: "1.0.0".into(), digest: Digest::new([7; 32]) })
+}
+
+fn judged(seq: u64) -> Draft {
+    Draft::Judged {
+        session: "s".into(),
+        agent: "a".into(),
+        pack: pack(),
+        mode: Mode::Gate,
+        item: ItemKind::Message,
+        seq,
+        input: Digest::new([seq as u8; 32]),
+        step: Arc::new(Step::default()),
+    }
+}
+
+fn checkpoint_key() -> CheckpointKey {
+    CheckpointKey::new([5; 32])
+}
+
+fn drafts(before: Head) -> Vec<Draft> {
+    let checkpoint = Checkpoint::new(before, 1_700_000_000_000, Some(&checkpoint_key()));
+    let report = JudgeReport {
+        session: "s".into(),
+        pack: pack(),
+        policy: "A01".into(),
+        turn: 3,
+        hit: true,
+        judge_id: "j".into(),
+    };
+    let lost = Loss { count: 2, sessions: vec![("s".into(), 4, 5)] };
+    let closed = Closed { session: "s".into(), pack: pack(), reason: CloseReason::Idle };
+    vec![
+        Draft::Checkpoint(Arc::new(checkpoint)),
+        Draft::Activated(pack()),
+        judged(0),
+        Draft::Judge(report),
+        Draft::Drift(Arc::new(drift_layout::tests::record(true))),
+        Draft::Lost(Arc::new(lost)),
+        judged(1),
+        Draft::Closed(closed),
+    ]
+}
+
+/// A store with one record of each kind, and its records.
+fn sample() -> (MemoryStore, Vec<Kept>) {
+    let store = MemoryStore::default();
+    let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+    for draft in drafts(store.head().unwrap()) {
+        builder.push(&draft, 1_700_000_000_000);
+    }
+    store.append(&builder.finish(), Safety::Disk).unwrap();
+    let records = kept(&store);
+    (store, records)
+}
+
+fn kept(store: &dyn Store) -> Vec<Kept> {
+    let mut records = Vec::new();
+    for block in store.blocks(1, 100).unwrap() {
+        for entry in entries(&block.bytes).unwrap().1 {
+            let decoded = decode_record(entry.bytes).unwrap();
+            let payload = decoded.record.payload_session().and_then(|session| {
+                store.payload(&PayloadKey { session: session.clone(), number: entry.number }).unwrap()
+            });
+            records.push(Kept { bytes: entry.bytes.to_vec(), link: entry.link, payload });
+        }
+    }
+    records
+}
+
+fn verify_with(base: Head, records: &[Kept], end: Head, trust: Trust) -> Verified {
+    let mut verifier = Verifier::new(base, trust);
+    for (number, kept) in (base.last + 1..).zip(records) {
+        let entry = Entry { number, bytes: &kept.bytes, link: kept.link };
+        if !verifier.take(&entry, |_| kept.payload.clone()) {
+            break;
+        }
+    }
+    verifier.finish(end)
+}
+
+/// The place of the first fault; 0 if there is none.
+fn place(verified: &Verified) -> RecordNumber {
+    match verified.faults.first() {
+        None => 0,
+        Some(
+            Fault::Missing { expected: at, .. }
+            | Fault::Changed { number: at }
+            | Fault::Unreadable { number: at, .. }
+            | Fault::Payload { number: at }
+            | Fault::Checkpoint { number: at },
+        ) => *at,
+        // The end is one behind the last record that is there.
+        Some(Fault::End { found, .. }) => found + 1,
+        Some(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_nobody_touched_is_whole() {
+    let (store, records) = sample();
+    let verified = verify_store(&store, Trust::default()).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!((verified.head, verified.checkpoints, verified.signed), (store.head().unwrap(), 1, 1));
+    assert_eq!(records.len(), 8);
+    assert!(records[4].payload.is_some());
+}
+
+#[test]
+fn every_flipped_bit_is_found_at_its_record() {
+    let (store, records) = sample();
+    let (base, end) = (store.base().unwrap(), store.head().unwrap());
+    let mut flips = 0;
+    for n in 0..records.len() {
+        let at = n as u64 + 1;
+        let mut found = |change: &dyn Fn(&mut Kept)| {
+            let mut changed = records.clone();
+            change(&mut changed[n]);
+            let verified = verify_with(base, &changed, end, Trust::default());
+            assert_eq!(place(&verified), at, "{verified:?}");
+            flips += 1;
+        };
+        for byte in 0..records[n].bytes.len() {
+            for bit in 0..8 {
+                found(&|kept| kept.bytes[byte] ^= 1 << bit);
+            }
+        }
+        for byte in 0..32 {
+            found(&|kept| {
+                let mut link = *kept.link.bytes();
+                link[byte] ^= 1;
+                kept.link = Digest::new(link);
+            });
+        }
+        if let Some(payload) = &records[n].payload {
+            for byte in 0..payload.bytes().len() {
+                found(&|kept| {
+                    let mut bytes = kept.payload.as_ref().unwrap().bytes().to_vec();
+                    bytes[byte] ^= 1;
+                    kept.payload = Payload::from_bytes(bytes);
+                });
+            }
+        }
+    }
+    assert!(flips > 5_000, "{flips}");
+}
+
+#[test]
+fn removed_swapped_repeated_put_in_and_cut_records_are_found_at_their_place() {
+    let (store, records) = sample();
+    let (base, end) = (store.base().unwrap(), store.head().unwrap());
+    let verify = |records: &[Kept]| verify_with(base, records, end, Trust::default());
+    for n in 0..records.len() {
+        let at = n as u64 + 1;
+        let mut without = records.clone();
+        without.remove(n);
+        assert_eq!(place(&verify(&without)), at, "removed");
+        let mut twice = records.clone();
+        twice.insert(n, records[n].clone());
+        // The first of the two is right where it stands.
+        assert_eq!(place(&verify(&twice)), at + 1, "repeated");
+        let mut foreign = records.clone();
+        foreign.insert(n, Kept { bytes: records[n].bytes.clone(), link: Digest::new([0; 32]), payload: None });
+        assert_eq!(place(&verify(&foreign)), at, "put in");
+        if n + 1 < records.len() {
+            let mut swapped = records.clone();
+            swapped.swap(n, n + 1);
+            assert_eq!(place(&verify(&swapped)), at, "swapped");
+        }
+        assert_eq!(place(&verify(&records[..n])), at, "cut");
+    }
+}
+
+#[test]
+fn a_chain_of_another_store_does_not_pass() {
+    let (store, records) = sample();
+    let other = Head::genesis(StoreId::new([9; 16]));
+    assert_eq!(place(&verify_with(other, &records, store.head().unwrap(), Trust::default())), 1);
+}
+
+/// The sample, written anew with one judgement left out: a chain that is whole in itself.
+fn rewritten() -> MemoryStore {
+    let store = MemoryStore::default();
+    let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+    let drafts = drafts(store.head().unwrap());
+    for draft in drafts.iter().take(6).chain(drafts.iter().skip(7)) {
+        builder.push(draft, 1_700_000_000_000);
+    }
+    store.append(&builder.finish(), Safety::Disk).unwrap();
+    store
+}
+
+#[test]
+fn a_checkpoint_from_elsewhere_finds_what_the_chain_cannot() {
+    let (store, records) = sample();
+    let head = store.head().unwrap();
+    let at = |last: u64, link: Digest| Checkpoint::new(Head { last, link, ..head }, 5, Some(&checkpoint_key()));
+    let checkpoints = vec![at(3, records[2].link), at(8, head.link)];
+    let trust = |checkpoints: Vec<Checkpoint>| Trust { checkpoints, public_key: Some(checkpoint_key().public()) };
+    let verified = verify_store(&store, trust(checkpoints.clone())).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!(verified.confirmed, 2);
+
+    // A store that was rolled back, and one that was written anew, are whole in themselves.
+    let behind = Head { last: 5, link: records[4].link, ..head };
+    let back = |trust| verify_with(store.base().unwrap(), &records[..5], behind, trust).faults;
+    assert_eq!(back(Trust::default()), []);
+    assert_eq!(back(trust(checkpoints.clone())), [Fault::Cut { from: 6, last: 8 }]);
+    let anew = rewritten();
+    assert!(verify_store(&anew, Trust::default()).unwrap().is_whole());
+    let shorter = verify_store(&anew, trust(checkpoints.clone())).unwrap().faults;
+    assert_eq!(shorter, [Fault::Cut { from: 8, last: 8 }]);
+    let mut builder = BatchBuilder::new(anew.head().unwrap(), [1; 32]);
+    builder.push(&judged(9), 1_700_000_000_000);
+    anew.append(&builder.finish(), Safety::Disk).unwrap();
+    assert_eq!(verify_store(&anew, trust(checkpoints)).unwrap().faults, [Fault::Rewritten { last: 8 }]);
+
+    // Checkpoints that prove nothing.
+    let unsigned = Checkpoint::new(head, 5, None);
+    assert_eq!(verify_store(&store, trust(vec![unsigned])).unwrap().faults, [Fault::Unsigned { last: 8 }]);
+    let stranger = Checkpoint::new(head, 5, Some(&CheckpointKey::new([6; 32])));
+    assert_eq!(verify_store(&store, trust(vec![stranger])).unwrap().faults, [Fault::Unsigned { last: 8 }]);
+    let mut forged = at(8, head.link);
+    forged.at_millis = 6;
+    assert_eq!(verify_store(&store, trust(vec![forged])).unwrap().faults, [Fault::Signature { last: 8 }]);
+    let elsewhere = Checkpoint::new(Head::genesis(StoreId::new([9; 16])), 5, Some(&checkpoint_key()));
+    let faults = verify_store(&store, trust(vec![elsewhere])).unwrap().faults;
+    assert!(matches!(faults.as_slice(), [Fault::OtherStore { last: 0, .. }]), "{faults:?}");
+}
+
+#[test]
+fn a_checkpoint_in_the_chain_must_fit_it() {
+    let store = MemoryStore::default();
+    let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+    builder.push(&judged(0), 1);
+    let wrong = Checkpoint::new(store.head().unwrap(), 1, None);
+    builder.push(&Draft::Checkpoint(Arc::new(wrong)), 1);
+    store.append(&builder.finish(), Safety::Disk).unwrap();
+    assert_eq!(verify_store(&store, Trust::default()).unwrap().faults, [Fault::Checkpoint { number: 2 }]);
+}
+
+fn export(store: &dyn Store) -> Vec<String> {
+    let mut lines = vec![head_line(store.base().unwrap())];
+    for (number, kept) in (1..).zip(kept(store)) {
+        let entry = Entry { number, bytes: &kept.bytes, link: kept.link };
+        lines.push(record_line(&entry, kept.payload.as_ref()).unwrap());
+    }
+    lines.push(end_line(store.head().unwrap()));
+    lines
+}
+
+/// Verifies lines; gives a store that was rebuilt from them too.
+fn import(lines: &[String]) -> Result<(Verified, MemoryStore), ExportError> {
+    let store = MemoryStore::default();
+    let mut builder = BatchBuilder::new(store.head().unwrap(), [2; 32]);
+    let lines = lines.iter().cloned().map(Ok::<_, ExportError>);
+    let verified = verify_export(
+        lines,
+        Trust::default(),
+        |_| Ok(()),
+        |record, Imported { bytes, payload, .. }| {
+            builder.push_recorded(record, &bytes, payload);
+            Ok(())
+        },
+    )?;
+    store.append(&builder.finish(), Safety::Disk).unwrap();
+    Ok((verified, store))
+}
+
+#[test]
+fn an_export_verifies_and_a_store_rebuilt_from_it_is_the_same() {
+    let (store, _) = sample();
+    let lines = export(&store);
+    let (verified, rebuilt) = import(&lines).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!(rebuilt.head().unwrap(), store.head().unwrap());
+    assert_eq!(export(&rebuilt), lines);
+    assert!(verify_store(&rebuilt, Trust::default()).unwrap().is_whole());
+    let mut read = Vec::new();
+    scan(&rebuilt, 1, |record| {
+        read.push(record);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(read.len(), 8);
+}
+
+#[test]
+fn an_export_that_shows_something_else_than_its_bytes_say_is_found() {
+    let (store, _) = sample();
+    let lines = export(&store);
+    let changed = |n: usize, from: &str, to: &str| {
+        let mut lines = lines.clone();
+        assert!(lines[n].contains(from), "{}", lines[n]);
+        lines[n] = lines[n].replacen(from, to, 1);
+        import(&lines).unwrap().0.faults
+    };
+    assert_eq!(changed(3, "\"seq\":0", "\"seq\":1"), [Fault::Shown { number: 3 }]);
+    assert_eq!(changed(4, "\"hit\":true", "\"hit\":false"), [Fault::Shown { number: 4 }]);
+    assert_eq!(changed(3, "\"kind\":\"judged\"", "\"kind\":\"judge\""), [Fault::Shown { number: 3 }]);
+    assert_eq!(changed(3, "2023-", "2024-"), [Fault::Shown { number: 3 }]);
+    assert_eq!(changed(3, "\"number\":3", "\"number\":4"), [Fault::Missing { expected: 3, found: 4 }]);
+    let end = lines.len() - 1;
+    assert_eq!(changed(end, "\"last\":8", "\"last\":9"), [Fault::End { expected: 9, found: 8 }]);
+    let mut without = lines.clone();
+    without.remove(5);
+    assert_eq!(import(&without).unwrap().0.faults, [Fault::Missing { expected: 5, found: 6 }]);
+    assert!(matches!(import(&lines[..end]), Err(ExportError::Cut)));
+    assert!(matches!(import(&[]), Err(ExportError::Cut)));
+    assert!(matches!(import(&lines[1..]), Err(ExportError::Form { line: 1, .. })));
+    let said = |lines: &[String]| import(lines).unwrap_err().to_string();
+    assert_eq!(said(&[lines[0].clone(), lines[0].clone()]), "line 2: a second head");
+    assert!(said(&[lines[0].clone(), "{".to_owned()]).starts_with("line 2: EOF while parsing"));
+}
+
+#[test]
+fn an_erased_payload_is_told_in_an_export_and_is_no_fault() {
+    let (store, _) = sample();
+    store.erase("s").unwrap();
+    let lines = export(&store);
+    assert!(lines[5].contains("\"erased\":true"), "{}", lines[5]);
+    let (verified, _) = import(&lines).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert_eq!(verified.erased, 1);
+}
