@@ -1,5 +1,6 @@
 """Runs the examples against a real server: `python -m unittest` with PROBITY_BIN naming the program."""
 
+import base64
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ import grpc
 from gate import Gate, run_agent
 from probe import probe
 from stubs import drift_pb, pb, services
+from verify_export import Fault, verify
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -234,6 +236,52 @@ class StreamTest(unittest.TestCase):
                 stub.Observe(request, timeout=10)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
 
+
+class VerifyTest(unittest.TestCase):
+    """A second verifier, that shares no code with the first, agrees with it."""
+
+    def recorded(self):
+        with Server() as server:
+            engine = services.PolicyEngineStub(server.channel)
+            messages = [{"role": "user", "content": "hello"},
+                        assistant(call("a", "cancel_reservation", reservation_id="R1"))]
+            items = [pb.Item(seq=n, message_json=json.dumps(m).encode()) for n, m in enumerate(messages)]
+            engine.Observe(pb.ObserveRequest(session_id="s", pack="airline", mode=pb.MODE_GATE, items=items))
+            server.stop()
+            kept = Path(server.data.name)
+            export = subprocess.run([BIN, "audit", "export", "--data", str(kept)],
+                                    check=True, capture_output=True, text=True).stdout
+        return export.splitlines()
+
+    def test_it_takes_what_is_whole_and_finds_what_is_not(self):
+        lines = self.recorded()
+        number, link = verify(iter(lines))
+        self.assertEqual((number, link), (len(lines) - 2, json.loads(lines[-1])["end"]["link"]))
+        store = json.loads(lines[0])["store"]
+        kept = json.dumps({"checkpoint": 1, "store": store, "last": number, "link": link, "at_millis": 0})
+        self.assertEqual(verify(iter(lines), [kept])[0], number)
+
+        def fault(changed, checkpoints=()):
+            with self.assertRaises(Fault) as raised:
+                verify(iter(changed), checkpoints)
+            return str(raised.exception)
+
+        for n in range(1, number + 1):
+            told = json.loads(lines[n])
+            record = bytearray(base64.b64decode(told["record"]))
+            for at in range(len(record)):
+                record[at] ^= 1
+                changed = told | {"record": base64.b64encode(record).decode()}
+                record[at] ^= 1
+                found = fault(lines[:n] + [json.dumps(changed)] + lines[n + 1:])
+                self.assertTrue(found.startswith(f"record {n}: "), found)
+            self.assertTrue(fault(lines[:n] + lines[n + 1:]).startswith((f"record {n}: ", "the export is cut")))
+            shown = told | {"reads": told["reads"] | {"pack": None}}
+            self.assertIn("what is shown", fault(lines[:n] + [json.dumps(shown)] + lines[n + 1:]))
+        cut = {"last": number - 1, "link": json.loads(lines[number - 1])["link"]}
+        shorter = lines[:number] + [json.dumps({"end": cut})]
+        verify(iter(shorter))
+        self.assertIn("are gone", fault(shorter, [kept]))
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{
     runtime::{Builder, Runtime},
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 
 use crate::{
@@ -58,6 +58,9 @@ async fn serve(settings: &Settings) -> Outcome {
     let mut term = signal(SignalKind::terminate()).map_err(Failure::environment)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
     let mut hup = signal(SignalKind::hangup()).map_err(Failure::environment)?;
+    // A file that has reached its size limit is an error like a full disk, and no reason to die: with somebody who
+    // listens, the kernel's signal does not end the process.
+    let _too_large = file_too_large().map_err(Failure::environment)?;
     let running = grpc::start(settings).await.map_err(failure)?;
     // A server goes on without somebody who reads this.
     let _ = writeln!(io::stdout(), "probity is serving on {}", running.address());
@@ -74,6 +77,13 @@ async fn serve(settings: &Settings) -> Outcome {
     } else {
         Err(Failure::environment("not everything that was judged could be stored"))
     }
+}
+
+/// Listens for the signal that a file has reached the limit of its size.
+fn file_too_large() -> io::Result<Signal> {
+    /// SIGXFSZ has this number on Linux, on macOS and on the BSDs.
+    const SIGXFSZ: i32 = 25;
+    signal(SignalKind::from_raw(SIGXFSZ))
 }
 
 fn reload(service: &Arc<Service>) {

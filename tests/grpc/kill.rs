@@ -1,7 +1,9 @@
-//! A server that is killed under load: what it acknowledged is in its store.
+//! A server that is killed under load: what it acknowledged is in its store, once, and the chain is whole.
 
 use std::{
+    collections::HashMap,
     io::{BufRead, BufReader},
+    ops::ControlFlow,
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -12,7 +14,7 @@ use std::{
 };
 
 use probity::{
-    audit::{Body, SledStore, scan},
+    audit::{Body, SledStore, Span, Store, StoreError, TallyKey, Trust, scan, verify_store},
     grpc::wire::policy_engine_client::PolicyEngineClient,
 };
 
@@ -20,18 +22,35 @@ use crate::support::{GUARD, connect, items, pays, request, write_pack};
 
 const CALLERS: usize = 8;
 
-fn serve(rules: &Path, data: &Path) -> (Child, String) {
+/// The address that a server tells once it serves.
+pub fn address(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    line.trim().rsplit(' ').next().unwrap().to_owned()
+}
+
+/// The store of a server that has just ended.
+pub fn open_stopped(data: &Path) -> SledStore {
+    for _ in 0..200 {
+        match SledStore::open(data, 1 << 20) {
+            Err(StoreError::Locked { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("the store stays locked");
+}
+
+fn serve(rules: &Path, data: &Path, durability: &str) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--rules"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--audit-durability", durability])
+        .args(["--audit-checkpoint-every", "50", "--rules"])
         .arg(rules)
         .arg("--data")
         .arg(data)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+    let address = address(&mut child);
     (child, address)
 }
 
@@ -45,61 +64,88 @@ async fn load(address: String, session: String, acknowledged: Arc<AtomicU64>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_acknowledged_decision_survives_a_kill() {
-    let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    write_pack(rules.path(), "guard", "1.0.0", GUARD);
-    let mut expected: Vec<(String, u64)> = Vec::new();
-    for round in 0..3 {
-        let (mut child, address) = serve(rules.path(), data.path());
-        let mut callers = Vec::new();
-        for caller in 0..CALLERS {
-            let acknowledged = Arc::new(AtomicU64::new(0));
-            let session = format!("round-{round}-caller-{caller}");
-            let task = tokio::spawn(load(address.clone(), session.clone(), acknowledged.clone()));
-            callers.push((session, acknowledged, task));
-        }
-        // Until each caller has an answer, and somewhat longer: the kill comes in full flight.
-        while callers.iter().any(|(_, n, _)| n.load(Ordering::SeqCst) < 5) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(150 + 70 * round)).await;
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for (session, acknowledged, task) in callers {
-            task.await.unwrap();
-            expected.push((session, acknowledged.load(Ordering::SeqCst)));
-        }
+/// A server under load that ends as `end` says; gives each session with what was acknowledged of it.
+async fn round(rules: &Path, data: &Path, number: u64, end: impl FnOnce(&mut Child)) -> Vec<(String, u64)> {
+    // Both levels promise as much where only the process ends.
+    let (mut child, address) = serve(rules, data, if number.is_multiple_of(2) { "disk" } else { "process" });
+    let mut callers = Vec::new();
+    for caller in 0..CALLERS {
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let session = format!("round-{number}-caller-{caller}");
+        let task = tokio::spawn(load(address.clone(), session.clone(), acknowledged.clone()));
+        callers.push((session, acknowledged, task));
     }
+    // Until each caller has an answer, and somewhat longer: the end comes in full flight.
+    while callers.iter().any(|(_, n, _)| n.load(Ordering::SeqCst) < 2) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tokio::time::sleep(Duration::from_micros(number.wrapping_mul(7_919) % 90_000)).await;
+    end(&mut child);
+    child.wait().unwrap();
+    let mut expected = Vec::new();
+    for (session, acknowledged, task) in callers {
+        task.await.unwrap();
+        expected.push((session, acknowledged.load(Ordering::SeqCst)));
+    }
+    expected
+}
 
-    let store = SledStore::open(data.path(), 1 << 20).unwrap();
-    let mut stored: std::collections::HashMap<String, Vec<u64>> = std::collections::HashMap::new();
+/// How many records of a session may be there beyond the acknowledged ones.
+fn check(store: &SledStore, expected: &[(String, u64)], beyond: u64) -> u64 {
+    let mut stored: HashMap<String, Vec<u64>> = HashMap::new();
     let mut numbers = Vec::new();
-    scan(&store, 1, |record| {
+    scan(store, 1, |record| {
         numbers.push(record.number);
         if let Body::Judged(judged) = record.body {
             assert_eq!(judged.hits.len(), 1);
             stored.entry(judged.session.to_string()).or_default().push(judged.seq);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     })
     .unwrap();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no number is missing or given twice");
     let mut total = 0;
-    for (session, acknowledged) in &expected {
+    for (session, acknowledged) in expected {
         let seqs = &stored[session];
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{session}");
         assert!(seqs.len() as u64 >= *acknowledged, "{session}: {acknowledged} acknowledged, {} stored", seqs.len());
-        // One more at most: judged and stored, and killed before the answer left.
-        assert!(seqs.len() as u64 <= acknowledged + 1, "{session}");
-        let key = probity::audit::TallyKey {
-            pack: "guard".into(),
-            span: probity::audit::Span::Session(session.as_str().into()),
-            policy: "P01".into(),
-        };
-        let counted = probity::audit::Store::tally(&store, &key).unwrap().hits;
-        assert_eq!(counted, seqs.len() as u64, "counters and records change together");
+        assert!(seqs.len() as u64 <= acknowledged + beyond, "{session}");
+        let key = TallyKey { pack: "guard".into(), span: Span::Session(session.as_str().into()), policy: "P01".into() };
+        assert_eq!(store.tally(&key).unwrap().hits, seqs.len() as u64, "counters and records change together");
         total += acknowledged;
     }
-    println!("{total} acknowledged decisions, all stored");
+    // The chain is whole, and counters are those that the records tell of.
+    let verified = verify_store(store, Trust::default()).unwrap();
+    assert!(verified.is_whole(), "{verified:?}");
+    assert!(verified.checkpoints > 0);
+    total
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_acknowledged_decision_survives_a_kill() {
+    let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_pack(rules.path(), "guard", "1.0.0", GUARD);
+    let rounds = std::env::var("PROBITY_KILL_ROUNDS").ok().map_or(10, |n| n.parse().unwrap());
+    let mut expected = Vec::new();
+    for number in 0..rounds {
+        expected.extend(round(rules.path(), data.path(), number, |child| child.kill().unwrap()).await);
+        if number % 50 == 49 {
+            check(&open_stopped(data.path()), &expected, 1);
+        }
+    }
+    // One more a session at most: judged and stored, and killed before the answer left.
+    let total = check(&open_stopped(data.path()), &expected, 1);
+    println!("{total} acknowledged decisions over {rounds} kills, all stored, the chain whole");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orderly_end_under_load_acknowledges_just_what_it_stores() {
+    let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_pack(rules.path(), "guard", "1.0.0", GUARD);
+    let expected = round(rules.path(), data.path(), 0, |child| {
+        let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(ended.unwrap().success());
+    })
+    .await;
+    check(&open_stopped(data.path()), &expected, 0);
 }

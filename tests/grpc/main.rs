@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod audit;
+mod chain;
 mod command;
+mod disk;
 mod drift;
 mod effects;
 mod kill;

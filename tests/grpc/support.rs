@@ -97,6 +97,11 @@ impl House {
     /// Stops the server and starts another on the same folders.
     pub async fn restart(&mut self) {
         self.stop().await;
+        self.start_again().await;
+    }
+
+    /// Starts another server on the folders of one that was stopped.
+    pub async fn start_again(&mut self) {
         // Connections that are still closing hold the store open for a moment.
         for _ in 0..500 {
             match grpc::start(&self.settings).await {

@@ -1,0 +1,202 @@
+"""Verifies what `probity audit export` wrote, with nothing but Python's standard library.
+
+It follows the hash chain over the bytes of each record, reads those bytes, and compares them with what the line shows.
+Usage: verify_export.py FILE [CHECKPOINTS]; CHECKPOINTS is a file that was kept elsewhere, a checkpoint a line, as
+`--audit-checkpoint-file` writes it. Exit code 0: whole; 1: it is not; 2: not an export. Signatures are left to
+`probity audit verify`, since the standard library has no Ed25519.
+"""
+
+import base64
+import datetime
+import hashlib
+import json
+import sys
+
+KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost"}
+EFFECTS = {1: "allow", 2: "review", 3: "deny"}
+POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
+MODES = {1: "gate", 2: "episode"}
+ITEMS = {1: "message", 2: "proposal", 3: "end", 4: "runtime_event"}
+REASONS = {1: "idle", 2: "asked", 3: "rules_gone", 4: "unreadable", 5: "lost"}
+
+
+class Fault(Exception):
+    """The export is not what was recorded."""
+
+
+class Reader:
+    """Reads a record's bytes front to back."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if self.at + count > len(self.data):
+            raise Fault("the bytes end inside a value")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def number(self):
+        number, shift = 0, 0
+        while True:
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    def text(self):
+        return self.take(self.number()).decode()
+
+    def hex(self, count):
+        return self.take(count).hex()
+
+    def listed(self, read):
+        return [read() for _ in range(self.number())]
+
+    def pack(self):
+        return {"name": self.text(), "version": self.text(), "digest": self.hex(32)}
+
+    def conditions(self):
+        def condition():
+            holds, last, rests_on = self.byte() == 1, 0, []
+            for _ in range(self.number()):
+                last += self.number()
+                rests_on.append(last)
+            return {"holds": holds, "rests_on": rests_on}
+
+        return self.listed(condition)
+
+    def body(self, kind):
+        """What the record says; of drift signals the part before the figures."""
+        if kind == "judged":
+            return {
+                "session": self.text(), "agent": self.text(), "pack": self.pack(), "mode": MODES[self.byte()],
+                "item": ITEMS[self.byte()], "seq": self.number(), "input": self.hex(32), "turn": self.number(),
+                "calls": self.listed(lambda: {"index": self.number(), "effect": EFFECTS[self.byte()]}),
+                "hits": self.listed(lambda: {
+                    "policy": self.text(), "turn": self.number(), "n": self.number(), "reward": self.text(),
+                    "event": self.number(), "conditions": self.conditions()}),
+                "signals": self.listed(lambda: {
+                    "policy": self.text(), "turn": self.number(), "effect": POLICY_EFFECTS[self.byte()],
+                    "event": self.number(), "conditions": self.conditions()}),
+                "undecided": self.listed(lambda: {
+                    "policy": self.text(), "turn": self.number(), "reason": self.text()}),
+                "malformed": self.listed(lambda: {"turn": self.number(), "reason": self.text()}),
+            }
+        if kind == "judge":
+            return {"session": self.text(), "pack": self.pack(), "policy": self.text(), "turn": self.number(),
+                    "hit": self.byte() == 1, "judge": self.text()}
+        if kind == "activated":
+            return {"pack": self.pack()}
+        if kind == "reading":
+            return {"session": self.text(), "pack": self.pack(), "record": self.number(), "principal": self.text(),
+                    "reason": self.text()}
+        if kind == "checkpoint":
+            said = {"checkpoint": 1, "store": self.hex(16), "last": self.number(), "link": self.hex(32),
+                    "at_millis": self.number()}
+            if self.byte() == 1:
+                said |= {"public_key": self.hex(32), "signature": self.hex(64)}
+            return said
+        if kind == "closed":
+            return {"session": self.text(), "pack": self.pack(), "reason": REASONS[self.byte()]}
+        if kind == "lost":
+            return {"count": self.number(), "sessions": self.listed(lambda: {
+                "session": self.text(), "first_seq": self.number(), "last_seq": self.number()})}
+        return {"session": self.text(), "agent": self.text(), "pack": self.pack(), "calibration": self.text(),
+                "evaluation": self.text()}
+
+
+def moment(millis):
+    at = datetime.datetime.fromtimestamp(millis // 1000, datetime.timezone.utc)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{millis % 1000:03}Z"
+
+
+def check_payload(line, record):
+    """A drift signal ends with the digest of its payload."""
+    payload = base64.b64decode(line["payload"])
+    digest = hashlib.sha256(b"probity audit payload 1\n" + payload).digest()
+    if record[-32:] != digest:
+        raise Fault("its payload was changed")
+
+
+def check_record(line, number, link):
+    """One record behind `link`; gives its own link."""
+    record = base64.b64decode(line["record"])
+    reader = Reader(record)
+    if reader.byte() != 1:
+        raise Fault("a version that is not known here")
+    if (reader.number(), line["number"]) != (number, number):
+        raise Fault("another record stands in its place")
+    link = hashlib.sha256(link + len(record).to_bytes(8, "big") + record).digest()
+    if link.hex() != line["link"]:
+        raise Fault("it was changed, or its link was")
+    time, kind = moment(reader.number()), KINDS[reader.byte()]
+    said = reader.body(kind)
+    if kind != "drift" and reader.at != len(record):
+        raise Fault("bytes behind the record")
+    shown = line["reads"] if kind != "drift" else {key: line["reads"].get(key) for key in said}
+    if (line["time"], line["kind"], shown) != (time, kind, said):
+        raise Fault("what is shown is not what its bytes say")
+    if "payload" in line:
+        check_payload(line, record)
+    return link
+
+
+def verify(lines, checkpoints=()):
+    """Verifies the lines of an export; gives the last number and its link."""
+    head = json.loads(next(lines))
+    if head.get("probity_audit_export") != 1:
+        raise ValueError("not an export")
+    number, link = head["base"]["last"], bytes.fromhex(head["base"]["link"])
+    if number == 0 and link != hashlib.sha256(b"probity audit chain 1\n" + bytes.fromhex(head["store"])).digest():
+        raise Fault("the chain does not begin with its store")
+    awaited = {}
+    for checkpoint in map(json.loads, checkpoints):
+        if checkpoint["store"] != head["store"]:
+            raise Fault("a checkpoint is of another store")
+        if checkpoint["last"] >= number:
+            awaited[checkpoint["last"]] = checkpoint["link"]
+    end = None
+    for line in map(json.loads, lines):
+        if end is not None:
+            raise ValueError("lines behind the end")
+        if awaited.pop(number, link.hex()) != link.hex():
+            raise Fault(f"record {number}: not the chain that a checkpoint tells of")
+        if "end" in line:
+            end = line["end"]
+            continue
+        try:
+            link = check_record(line, number + 1, link)
+        except (Fault, KeyError, UnicodeDecodeError) as fault:
+            raise Fault(f"record {number + 1}: {fault}") from fault
+        number += 1
+    if end is None or (end["last"], end["link"]) != (number, link.hex()):
+        raise Fault("the export is cut")
+    if awaited:
+        raise Fault(f"records {number + 1} to {max(awaited)} are gone: a checkpoint tells of them")
+    return number, link.hex()
+
+
+def main(path, checkpoints=None):
+    kept = [line for line in open(checkpoints) if line.strip()] if checkpoints else []
+    try:
+        with open(path) as lines:
+            number, link = verify(lines, kept)
+    except Fault as fault:
+        print(f"FAULT: {fault}")
+        return 1
+    except (ValueError, StopIteration) as error:
+        print(f"{path}: not an export: {error}", file=sys.stderr)
+        return 2
+    print(f"whole up to record {number}, which has link {link}; {len(kept)} checkpoints from elsewhere confirmed")
+    return 0
+
+
+if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
