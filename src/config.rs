@@ -5,15 +5,21 @@
 //! (`PROBITY_AUDIT_QUEUE`), the key in the TOML file (`audit-queue`), the default, and how the text
 //! becomes a value.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     ffi::OsString,
     fmt, fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
+
+use crate::model::{Limit, Limits};
+use read::{address, at_least, bytes, durability, log_format, path, size, some_span, span, text, truth, when_full};
 
 /// Where the service listens if nobody says otherwise, and where the client looks for it.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
@@ -44,9 +50,8 @@ pub struct Settings {
     pub max_sessions: usize,
     /// A session that is idle this long is dropped.
     pub session_ttl: Duration,
-    /// Bytes of what the rules remember of a session, where its pack does not set less. Beyond them what reads
-    /// facts or history is undecided.
-    pub max_session_bytes: usize,
+    /// What the rules of a session may cost, where its pack does not set less.
+    pub limits: Limits,
     /// Results kept in a session to answer repeated items; those of the last request always are.
     pub retained_results: usize,
     /// How long an answer of a probe may take before it counts as failed.
@@ -226,14 +231,30 @@ impl Setting {
 }
 
 macro_rules! setting {
-    ($key:literal, $default:expr, $help:literal, $field:ident, $read:expr) => {
+    ($key:literal, $default:expr, $help:literal, $($field:ident).+, $read:expr) => {
         Setting {
             key: $key,
             help: $help,
             default: $default,
             switch: false,
             apply: |settings, text| {
-                settings.$field = $read(text)?;
+                settings.$($field).+ = $read(text)?;
+                Ok(())
+            },
+        }
+    };
+}
+
+/// A limit of a session; by default packs may ask for as much as there is.
+macro_rules! limit {
+    ($key:literal, $default:literal, $help:literal, $limit:ident) => {
+        Setting {
+            key: $key,
+            help: $help,
+            default: $default,
+            switch: false,
+            apply: |settings, text| {
+                settings.limits.set(Limit::$limit, read::limit(text, Limit::$limit)?);
                 Ok(())
             },
         }
@@ -270,7 +291,13 @@ pub const SETTINGS: &[Setting] = &[
     )),
     setting!("max-sessions", "100000", "Open sessions", max_sessions, |t| at_least(t, 1)),
     setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, some_span),
-    setting!("max-session-bytes", "64MiB", "What rules may remember of a session", max_session_bytes, size),
+    setting!("max-session-bytes", "64MiB", "What rules may remember of a session", limits.state_bytes, size),
+    limit!("max-session-tokens", "400000", "Tokens of texts that rules may keep of a session", Tokens),
+    limit!("max-event-steps", "1000000", "Steps that judging one event may take", EventSteps),
+    limit!("max-turn-steps", "16000000", "Steps that judging one message may take", TurnSteps),
+    limit!("max-look-back", "4096", "Earlier events that rules may look at one by one", LookBack),
+    limit!("max-openings", "64", "Possible openings that rules may keep of a `since` window", Openings),
+    limit!("max-fact-entries", "4096", "Entries of a fact that rules may look at one by one", FactEntries),
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
@@ -435,7 +462,7 @@ fn unset() -> Settings {
         stream_window: 0,
         max_sessions: 0,
         session_ttl: Duration::ZERO,
-        max_session_bytes: 0,
+        limits: Limits::default(),
         retained_results: 0,
         probe_timeout: Duration::ZERO,
         redaction_key_file: PathBuf::new(),
@@ -496,203 +523,4 @@ fn from_file(path: &Path) -> Result<Given, ConfigError> {
         given.0.insert(setting.key, text);
     }
     Ok(given)
-}
-
-fn path(text: &str) -> Result<PathBuf, Expected> {
-    if text.is_empty() { Err(Expected::Text) } else { Ok(PathBuf::from(text)) }
-}
-
-fn text(text: &str) -> Result<String, Expected> {
-    if text.is_empty() { Err(Expected::Text) } else { Ok(text.to_owned()) }
-}
-
-fn address(text: &str) -> Result<SocketAddr, Expected> {
-    let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    SocketAddr::from_str(local.as_deref().unwrap_or(text)).map_err(|_| Expected::Address)
-}
-
-fn truth(text: &str) -> Result<bool, Expected> {
-    text.parse().map_err(|_| Expected::OneOf(&["true", "false"]))
-}
-
-/// No count of a server needs to be larger, and what holds them cannot be without limit.
-const MOST: usize = 1 << 28;
-
-fn at_least(text: &str, least: usize) -> Result<usize, Expected> {
-    text.parse().ok().filter(|n| (least..=MOST).contains(n)).ok_or(Expected::Between(least as u64, MOST as u64))
-}
-
-fn span(text: &str) -> Result<Duration, Expected> {
-    let span: jiff::SignedDuration = text.parse().map_err(|_| Expected::Duration)?;
-    Duration::try_from(span).map_err(|_| Expected::Duration)
-}
-
-/// A time span that is not empty.
-fn some_span(text: &str) -> Result<Duration, Expected> {
-    span(text).ok().filter(|span| !span.is_zero()).ok_or(Expected::Duration)
-}
-
-fn bytes(text: &str) -> Result<u64, Expected> {
-    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let (digits, unit) =
-        units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim_end(), *unit))).unwrap_or((text, 1));
-    let n = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| *n > 0);
-    n.ok_or(Expected::Bytes)
-}
-
-fn size(text: &str) -> Result<usize, Expected> {
-    usize::try_from(bytes(text)?).map_err(|_| Expected::Bytes)
-}
-
-fn durability(text: &str) -> Result<Durability, Expected> {
-    match text {
-        "disk" => Ok(Durability::Disk),
-        "process" => Ok(Durability::Process),
-        "async" => Ok(Durability::Async),
-        _ => Err(Expected::OneOf(&["disk", "process", "async"])),
-    }
-}
-
-fn when_full(text: &str) -> Result<WhenFull, Expected> {
-    match text {
-        "block" => Ok(WhenFull::Block),
-        "refuse" => Ok(WhenFull::Refuse),
-        "drop-oldest" => Ok(WhenFull::DropOldest),
-        _ => Err(Expected::OneOf(&["block", "refuse", "drop-oldest"])),
-    }
-}
-
-fn log_format(text: &str) -> Result<LogFormat, Expected> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(Expected::OneOf(&["text", "json"])),
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    fn given(pairs: &[(&str, &str)]) -> Given {
-        let mut given = Given::default();
-        for (key, text) in pairs {
-            assert!(given.set(key, *text), "{key}");
-        }
-        given
-    }
-
-    fn environment(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-        pairs.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect()
-    }
-
-    fn file(text: &str) -> tempfile::NamedTempFile {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        file
-    }
-
-    fn value(config: &Config, key: &str) -> (String, Origin) {
-        let (_, text, origin) = config.origins.iter().find(|(k, _, _)| *k == key).unwrap();
-        (text.clone(), origin.clone())
-    }
-
-    #[test]
-    fn every_default_reads_and_the_first_version_stays_on_loopback() {
-        let config = Config::load(&Given::default(), [], None).unwrap();
-        assert_eq!(config.settings, Settings::defaults());
-        assert_eq!(config.settings.listen.to_string(), "127.0.0.1:50051");
-        assert_eq!(config.settings.store_cache_bytes, 32 << 20);
-        assert_eq!(config.settings.audit_durability, Durability::Disk);
-        assert!(config.settings.check_exposure().is_ok());
-        assert!(config.origins.iter().all(|(_, _, origin)| *origin == Origin::Default));
-        // Each setting changes something: none is declared and then forgotten.
-        assert_ne!(config.settings, unset());
-    }
-
-    #[test]
-    fn flag_beats_environment_beats_file_beats_default() {
-        let file = file("listen = \"127.0.0.1:1\"\nmax-items = 5\nsession-ttl = \"1m\"\nlog = \"warn\"\n");
-        let config = Config::load(
-            &given(&[("listen", "127.0.0.1:3")]),
-            environment(&[("PROBITY_LISTEN", "127.0.0.1:2"), ("PROBITY_MAX_ITEMS", "7"), ("HOME", "/root")]),
-            Some(file.path()),
-        )
-        .unwrap();
-        let from_file = Origin::File(file.path().to_owned());
-        assert_eq!(value(&config, "listen"), ("127.0.0.1:3".to_owned(), Origin::Flag));
-        assert_eq!(value(&config, "max-items"), ("7".to_owned(), Origin::Environment));
-        assert_eq!(value(&config, "session-ttl"), ("1m".to_owned(), from_file.clone()));
-        assert_eq!(value(&config, "log"), ("warn".to_owned(), from_file));
-        assert_eq!(value(&config, "audit-queue").1, Origin::Default);
-        assert_eq!(config.settings.max_items, 7);
-        assert_eq!(config.settings.session_ttl, Duration::from_secs(60));
-    }
-
-    #[test]
-    fn what_cannot_be_read_says_where_it_stands_and_what_was_expected() {
-        let say = |flags: &[(&str, &str)], env: &[(&str, &str)], text: &str| {
-            let file = file(text);
-            let error = Config::load(&given(flags), environment(env), Some(file.path())).unwrap_err();
-            error.to_string().replace(&file.path().display().to_string(), "FILE")
-        };
-        assert_eq!(
-            say(&[("listen", "nowhere")], &[], ""),
-            "`nowhere` for --listen is not an address and port such as 127.0.0.1:50051"
-        );
-        assert_eq!(
-            say(&[], &[("PROBITY_MAX_ITEMS", "0")], ""),
-            "`0` for PROBITY_MAX_ITEMS is not a whole number from 1 to 268435456"
-        );
-        assert_eq!(
-            say(&[], &[], "session-ttl = \"soon\""),
-            "`soon` for `session-ttl` in FILE is not a time span such as 10s, 250ms or 30m"
-        );
-        assert_eq!(
-            say(&[("session-ttl", "-5s")], &[], ""),
-            "`-5s` for --session-ttl is not a time span such as 10s, 250ms or 30m"
-        );
-        assert_eq!(
-            say(&[], &[], "max-message-bytes = [4]"),
-            "`[4]` for `max-message-bytes` in FILE is not a number of bytes such as 65536, 64KiB or 4MiB"
-        );
-        assert_eq!(
-            say(&[], &[], "audit-durability = \"never\""),
-            "`never` for `audit-durability` in FILE is not one of disk, process, async"
-        );
-        assert_eq!(say(&[], &[], "lisen = 1"), "FILE: unknown setting `lisen`; did you mean `listen`?");
-        assert_eq!(say(&[], &[], "colour = 1"), "FILE: unknown setting `colour`");
-        assert!(say(&[], &[], "listen = ").starts_with("FILE: TOML parse error at line 1"));
-    }
-
-    #[test]
-    fn a_misspelt_variable_is_noticed_and_a_strange_one_is_not() {
-        let names = [("PROBITY_LISTN", "x"), ("PROBITY_SERVICE_HOST", "x"), ("PROBITY_TRACES", "x")];
-        let config = Config::load(&Given::default(), environment(&names), None).unwrap();
-        let near = "PROBITY_LISTEN".to_owned();
-        assert_eq!(config.unknown_variables, [UnknownVariable { name: "PROBITY_LISTN".to_owned(), near }]);
-    }
-
-    #[test]
-    fn a_public_address_needs_a_word() {
-        let exposed = |flags: &[(&str, &str)]| Config::load(&given(flags), [], None).unwrap().settings.check_exposure();
-        assert!(matches!(exposed(&[("listen", "0.0.0.0:1")]), Err(ConfigError::Public { .. })));
-        assert!(matches!(exposed(&[("listen", "[::]:1")]), Err(ConfigError::Public { .. })));
-        assert!(exposed(&[("listen", "0.0.0.0:1"), ("insecure", "true")]).is_ok());
-        assert!(exposed(&[("listen", "[::1]:1")]).is_ok());
-        assert!(exposed(&[("listen", "localhost:1")]).is_ok());
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(bytes("65536"), Ok(65536));
-        assert_eq!(bytes("64KiB"), Ok(65536));
-        assert_eq!(bytes("1 GiB"), Ok(1 << 30));
-        for bad in ["", "0", "-1", "4MB", "99999999999GiB"] {
-            assert_eq!(bytes(bad), Err(Expected::Bytes), "{bad}");
-        }
-    }
 }

@@ -32,12 +32,33 @@ use differential::{
     reduce::Case,
     trace::trace,
 };
+use probity::model::Limits;
 
 fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let items = generate::program(&mut random);
     let clock = random.chance(10).then_some(20);
-    Case { items, messages: trace(&mut random), clock }
+    let messages = trace(&mut random);
+    let limits = if random.chance(35) { small(&mut random) } else { Limits::default() };
+    Case { items, messages, clock, limits }
+}
+
+/// Limits that are often reached.
+fn small(random: &mut Random) -> Limits {
+    let mut below = |most: usize| 1 + random.index(most);
+    let mut limits = Limits {
+        look_back: below(6),
+        openings: below(3),
+        fact_entries: below(4),
+        tokens: below(80),
+        ..Limits::default()
+    };
+    match below(10) {
+        1 => limits.event_steps = below(400),
+        2 => limits.state_bytes = below(40_000),
+        _ => {}
+    }
+    limits
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -83,7 +104,8 @@ fn the_engine_says_what_the_naive_interpreter_says() {
     let _ = std::panic::take_hook();
     if let Some((seed, case)) = failed {
         let how = failure(&case).unwrap_or_default();
-        panic!("seed {seed}, clock {:?}\n{}\n{}\n{how}", case.clock, case.source(), case.messages.join("\n"));
+        let (clock, limits) = (case.clock, case.limits);
+        panic!("seed {seed}, clock {clock:?}\n{limits:?}\n{}\n{}\n{how}", case.source(), case.messages.join("\n"));
     }
     println!(
         "{cases} cases: {fired} firings, {undecided} undecided, {unusable} unusable, {} programs refused",

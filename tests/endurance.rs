@@ -11,7 +11,7 @@ use std::{
 use probity::{
     diag::Style,
     engine::{Pack, Session, load_pack_files},
-    model::{BUDGET, Value, json},
+    model::{Limit, Value, json},
 };
 
 const POLICIES: &str = r#"
@@ -79,7 +79,7 @@ fn a_long_session_stays_within_its_limit_and_says_what_it_cannot_decide() {
         let step = session.message(&message).unwrap();
         largest = largest.max(session.bytes());
         most_steps = most_steps.max(session.steps());
-        by_limit += step.undecided.iter().filter(|u| u.reason == BUDGET).count() as u64;
+        by_limit += step.undecided.iter().filter(|u| u.reason == Limit::StateBytes.reason()).count() as u64;
         if was_full && i % 4 == 3 {
             // What reads history or facts is undecided from then on, and what does not is decided as before.
             let open: Vec<&str> = step.undecided.iter().map(|u| u.policy.as_ref()).collect();

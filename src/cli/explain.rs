@@ -14,7 +14,8 @@ use crate::{
     diag::suggest,
     engine::{Outcome as Fate, Pack, Visit, nearest_miss, walk_through},
     ingest::Episode,
-    lang::{Limits, explain::Explanation},
+    lang::explain::Explanation,
+    model::Limit,
 };
 
 use super::{
@@ -52,7 +53,7 @@ pub fn run(args: Args) -> Outcome {
     match &args.policy {
         None => overview(&pack, args.format, &mut out)?,
         Some(id) => {
-            let explanation = pack.program().explain(id).ok_or_else(|| unknown(&pack, id))?;
+            let explanation = pack.program().explain(id, pack.limits()).ok_or_else(|| unknown(&pack, id))?;
             match &args.trace {
                 None => match args.format {
                     Format::Table => out.text(&explanation)?,
@@ -87,7 +88,8 @@ fn json(value: &impl Serialize) -> String {
 
 /// All policies, a line each.
 fn overview(pack: &Pack, format: Format, out: &mut Output) -> Result<(), Failure> {
-    let mut all: Vec<Explanation> = pack.policies().filter_map(|p| pack.program().explain(&p.id)).collect();
+    let mut all: Vec<Explanation> =
+        pack.policies().filter_map(|p| pack.program().explain(&p.id, pack.limits())).collect();
     all.sort_by(|a, b| a.policy.cmp(&b.policy));
     if format == Format::Json {
         return out.line(json(&all));
@@ -113,12 +115,8 @@ fn overview(pack: &Pack, format: Format, out: &mut Output) -> Result<(), Failure
         n => format!("{n} of them look back at earlier events, within a bound"),
     };
     out.line(format_args!("\n{} {}: {verdict}", pack.name(), pack.version()))?;
-    let Limits { steps, turn_steps, bytes, tokens } = pack.limits();
-    out.line(format_args!(
-        "limits of a session: {steps} steps for an event, {turn_steps} for a turn, {bytes} bytes of state, \
-         {tokens} tokens of texts; \
-         beyond them policies are undecided"
-    ))
+    let limits = Limit::ALL.map(|limit| format!("{} {}", limit.key(), pack.limits().get(limit)));
+    out.line(format_args!("limits of a session: {}; beyond them policies are undecided", limits.join(", ")))
 }
 
 /// An episode, and how the policy fared in it.

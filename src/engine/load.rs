@@ -12,8 +12,8 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, Span, quote, suggest},
     ingest::ErrorRule,
     keywords::{Categories, CategorySpec},
-    lang::{self, Limits, Surroundings},
-    model::{Digest, Effect, Num},
+    lang::{self, Surroundings},
+    model::{Digest, Effect, Limit, Num},
     pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
     redact::Redactor,
     reward::{Components, Plausibility, Progress},
@@ -262,8 +262,8 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
     part(&mut hasher, spec.on_undecided.word().as_bytes());
     part(&mut hasher, spec.calibration.word().as_bytes());
     part(&mut hasher, format!("{:?}", spec.reward.discount.values()).as_bytes());
-    if spec.limits != Limits::default() {
-        part(&mut hasher, format!("{:?}", spec.limits).as_bytes());
+    for limit in Limit::ALL.into_iter().filter(|limit| spec.limits.get(*limit) != limit.default()) {
+        part(&mut hasher, format!("{} {}", limit.key(), spec.limits.get(limit)).as_bytes());
     }
     let components = &spec.reward.components;
     if *components != ComponentsSpec::default() {

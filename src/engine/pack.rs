@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     ingest::ErrorRule,
-    lang::{Limits, Program},
-    model::{Digest, Effect, Gate, Num, PolicyId},
+    lang::Program,
+    model::{Digest, Effect, Gate, Limits, Num, PolicyId},
     pack::{Calibration, DriftSpec, TestCase},
     redact::Redactor,
     reward::{Components, Counted, Discount},

@@ -11,8 +11,10 @@ use std::{
 use super::Pack;
 use crate::{
     ingest::{Ingest, Proposal, Refused, Taken},
-    lang::{self, Judged, Limits, State, TurnHits},
-    model::{CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Malformed, Signal, Step, Turn, Undecided, Value},
+    lang::{self, Judged, State, TurnHits},
+    model::{
+        CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Limits, Malformed, Signal, Step, Turn, Undecided, Value,
+    },
 };
 
 /// The state of one session under one pack.

@@ -9,8 +9,8 @@ use crate::{
     diag::{Sources, Style},
     ingest::{ErrorRule, Proposal},
     keywords::Categories,
-    lang::{Limits, Surroundings, compile, parse},
-    model::{Digest, Gate, Step, Value, json},
+    lang::{Surroundings, compile, parse},
+    model::{Digest, Gate, Limit, Limits, Step, Value, json},
     redact::{Redactor, Rules},
     reward::{Components, Discount},
 };
@@ -204,7 +204,7 @@ fn evidence_names_the_conditions_and_the_events_they_rest_on() {
 #[test]
 fn a_turn_has_a_budget_of_its_own_however_its_calls_come() {
     let text = r#"policy P "p" { severity 1 on call pay deny if any x in args.list: x == 9 }"#;
-    let limits = Limits { steps: 1_000, turn_steps: 500, ..Limits::default() };
+    let limits = Limits { event_steps: 1_000, turn_steps: 500, ..Limits::default() };
     let arguments = format!(r#"{{"list":[{}]}}"#, ["1"; 40].join(","));
     let pay: Vec<(&str, &str)> = vec![("pay", &arguments); 6];
     let mut whole = Session::within(pack(text), limits);
@@ -213,7 +213,7 @@ fn a_turn_has_a_budget_of_its_own_however_its_calls_come() {
     assert_eq!(gates.first(), Some(&Gate::Allow), "the first is within the budget");
     assert_eq!(gates.last(), Some(&Gate::Review), "the last is not");
     assert_eq!(step.undecided.len(), 1);
-    assert_eq!(step.undecided[0].reason, crate::model::BUDGET);
+    assert_eq!(step.undecided[0].reason, Limit::TurnSteps.reason());
     // Proposed one by one they cost the turn the same.
     let mut apart = Session::within(pack(text), limits);
     let proposed: Vec<Gate> = (0..6)
@@ -244,7 +244,7 @@ fn a_session_stays_within_its_state_and_is_undecided_beyond() {
         fact seen_[json.id as string] = json as object from result get
         policy P "p" { severity 1 on call pay deny unless seen(seen_[args.id as string]) }
     "#;
-    let limits = Limits { bytes: 20_000, ..Limits::default() };
+    let limits = Limits { state_bytes: 20_000, ..Limits::default() };
     let mut session = Session::within(pack(text), limits);
     for i in 0..2_000 {
         session.message(&calls(&[("get", "{}")])).unwrap();
@@ -256,13 +256,13 @@ fn a_session_stays_within_its_state_and_is_undecided_beyond() {
     // Even what was taken in before the limit: it may have changed since.
     let step = session.message(&calls(&[("pay", r#"{"id":"0"}"#)])).unwrap();
     assert_eq!(step.calls[0].gate, Gate::Review);
-    assert_eq!(step.undecided[0].reason, crate::model::BUDGET);
+    assert_eq!(step.undecided[0].reason, Limit::StateBytes.reason());
 }
 
 #[test]
 fn what_is_reported_once_is_answered_each_time_and_remembered_within_a_bound() {
     let text = r#"policy P "p" { severity 1 on call pay deny once per args.to if args.amount > 10 }"#;
-    let limits = Limits { bytes: 1_000, ..Limits::default() };
+    let limits = Limits { state_bytes: 1_000, ..Limits::default() };
     let mut session = Session::within(pack(text), limits);
     let pay = |to: usize| calls(&[("pay", &format!(r#"{{"amount":11,"to":"p{to}"}}"#))]);
     let step = session.message(&pay(0)).unwrap();
@@ -274,7 +274,7 @@ fn what_is_reported_once_is_answered_each_time_and_remembered_within_a_bound() {
     let steps: Vec<Step> = (1..100).map(|to| session.message(&pay(to)).unwrap()).collect();
     assert!(session.is_incomplete() && session.bytes() < 1_200, "{}", session.bytes());
     let last = steps.last().unwrap();
-    assert_eq!(last.undecided[0].reason, crate::model::BUDGET);
+    assert_eq!(last.undecided[0].reason, Limit::StateBytes.reason());
     assert!(steps.iter().all(|step| step.hits.len() + step.undecided.len() == 1), "nothing passes in silence");
 }
 

@@ -321,7 +321,7 @@ fn metrics(metrics: &Metrics) -> wire::Metrics {
         distinct_hits_by_policy: counts(&m.distinct_hits_by_policy),
         malformed: m.malformed.iter().map(malformed).collect(),
         undecided_by_policy: counts(&m.undecided_by_policy),
-        undecided_by_limit: m.undecided_by_limit,
+        undecided_by_limit: counts(&m.undecided_by_limit),
         signals_by_policy: m
             .signals_by_policy
             .iter()

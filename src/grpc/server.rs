@@ -165,7 +165,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         sessions: settings.max_sessions,
         ttl: settings.session_ttl,
         retained: settings.retained_results,
-        bytes: settings.max_session_bytes,
+        each: settings.limits,
     };
     let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 

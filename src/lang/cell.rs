@@ -18,14 +18,8 @@ use super::{
 };
 use crate::{
     diag::Span,
-    model::{Event, Seq, Turn, Value},
+    model::{Event, Limit, Limits, Seq, Turn, Value},
 };
-
-/// How many events of a key are looked at one by one, where no running aggregate can answer.
-pub const LOOK_BACK: usize = 256;
-
-/// How many possible openings of a `since` window are kept apart.
-const OPENINGS: usize = 16;
 
 /// Running aggregates.
 #[derive(Clone, Debug)]
@@ -38,6 +32,10 @@ pub struct Running {
     lost: bool,
     /// `before this turn`: events of the latest turn, not counted yet.
     pending: Option<Vec<(Item, Key)>>,
+    /// How many possible openings are kept apart.
+    openings: usize,
+    /// How many keys are looked at, where the one that is asked for is not known.
+    keys: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -52,7 +50,7 @@ struct Epoch {
 
 impl Running {
     /// An empty store.
-    pub fn new(op: HistoryOp, window: &Window) -> Running {
+    pub fn new(op: HistoryOp, window: &Window, limits: &Limits) -> Running {
         let reach = match (window.time, window.turns, window.events) {
             (Some(d), _, _) => Some(Reach::Time(d)),
             (_, Some(n), _) => Some(Reach::Turns(n)),
@@ -60,7 +58,8 @@ impl Running {
             _ => None,
         };
         let pending = window.before_turn.then(Vec::new);
-        Running { op, reach, epochs: vec![Epoch::default()], lost: false, pending }
+        let (openings, keys) = (limits.openings, limits.look_back);
+        Running { op, reach, epochs: vec![Epoch::default()], lost: false, pending, openings, keys }
     }
 
     /// Takes in an event.
@@ -114,7 +113,7 @@ impl Running {
         if certain {
             self.epochs = vec![Epoch::default()];
             self.lost = false;
-        } else if self.epochs.len() < OPENINGS {
+        } else if self.epochs.len() < self.openings {
             self.epochs.push(Epoch::default());
         } else {
             self.lost = true;
@@ -125,17 +124,16 @@ impl Running {
     /// `steps` counts what was looked at.
     pub fn ask(&mut self, this: &Event, key: &Asked, own: &[Item], at: Span, steps: &mut u64) -> Answer {
         self.settle(this.turn, at);
+        let out_of = |limit| Answer { val: Val::unknown(WhyKind::Budget(limit), at), rests_on: None };
         if self.lost {
-            return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
+            return out_of(Limit::Openings);
         }
         let (op, reach) = (self.op, self.reach);
         let mut own_tally = Tally::new(op, None);
         own.iter().for_each(|item| own_tally.add(item.clone(), None, at));
         let mut answers = Vec::with_capacity(self.epochs.len());
         for epoch in &mut self.epochs {
-            let Ok(names) = epoch.names(key) else {
-                return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None };
-            };
+            let Ok(names) = epoch.names(key, self.keys) else { return out_of(Limit::LookBack) };
             *steps += 1 + u64::try_from(names.loose.len() + names.doubtful.len()).unwrap_or(u64::MAX);
             if reach.is_some() {
                 epoch.settle(&names, reach, &Place::of(this));
@@ -204,16 +202,16 @@ impl Epoch {
     }
 
     /// Which tallies concern a key.
-    fn names(&self, asked: &Asked) -> Result<Names, TooMany> {
+    fn names(&self, asked: &Asked, most: usize) -> Result<Names, TooMany> {
         let (exact, doubtful) = if is_exact(&asked.parts) {
             (vec![asked.parts.clone()], Vec::new())
         } else {
-            if self.buckets.len() > LOOK_BACK {
+            if self.buckets.len() > most {
                 return Err(TooMany);
             }
             (Vec::new(), self.buckets.keys().filter(|name| may_equal(name, &asked.parts)).cloned().collect())
         };
-        if self.loose.len() > LOOK_BACK {
+        if self.loose.len() > most {
             return Err(TooMany);
         }
         let loose = self.loose.keys().filter(|name| may_equal(name, &asked.parts)).cloned().collect();
@@ -224,7 +222,7 @@ impl Epoch {
 /// One answer from those of all possible openings: what they agree on, or the hull of counts.
 pub fn merge(op: HistoryOp, answers: Vec<Answer>, at: Span) -> Answer {
     let mut answers = answers.into_iter();
-    let Some(first) = answers.next() else { return Answer { val: Val::unknown(WhyKind::Budget, at), rests_on: None } };
+    let Some(first) = answers.next() else { return Answer { val: Val::Absent, rests_on: None } };
     let join = if matches!(op, HistoryOp::Count | HistoryOp::Distinct) { hull } else { agreed };
     let mut merged =
         answers.fold(first, |so_far, next| Answer { val: join(&so_far.val, &next.val, at), rests_on: so_far.rests_on });
@@ -264,13 +262,15 @@ fn hull(a: &Val, b: &Val, at: Span) -> Val {
 }
 
 /// The last events of each key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LookBack {
     buckets: HashMap<Key, Ring>,
     loose: Ring,
     /// What may have opened the window.
     openings: Ring,
     bytes: usize,
+    /// How many events of a key are kept, and keys looked at.
+    most: usize,
 }
 
 /// The latest events of one kind, the newest last.
@@ -282,10 +282,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Takes in an event that matches for certain, or perhaps; gives the size of the one that had to go.
-    pub fn push(&mut self, event: Arc<Event>, certain: bool) -> usize {
+    /// Takes in an event that matches for certain, or perhaps; at most so many are kept. Gives the size
+    /// of the one that had to go.
+    pub fn push(&mut self, event: Arc<Event>, certain: bool, most: usize) -> usize {
         let mut gone = 0;
-        if self.items.len() == LOOK_BACK {
+        if self.items.len() >= most {
             gone = self.items.pop_front().map_or(0, |(old, _)| old.weight());
             self.dropped = true;
         }
@@ -313,6 +314,12 @@ pub struct Candidates {
 }
 
 impl LookBack {
+    /// An empty store.
+    pub fn new(most: usize) -> LookBack {
+        let (buckets, loose, openings) = (HashMap::new(), Ring::default(), Ring::default());
+        LookBack { buckets, loose, openings, bytes: 0, most }
+    }
+
     /// Takes in an event.
     pub fn push(&mut self, event: Arc<Event>, certain: bool, key: Key) {
         let mut grown = event.weight();
@@ -324,14 +331,14 @@ impl LookBack {
         } else {
             &mut self.loose
         };
-        let gone = ring.push(event, certain);
+        let gone = ring.push(event, certain, self.most);
         self.bytes = (self.bytes + grown).saturating_sub(gone);
     }
 
     /// An event opens the window anew, for certain or perhaps.
     pub fn open(&mut self, event: Arc<Event>, certain: bool) {
         let grown = event.weight();
-        let gone = self.openings.push(event, certain);
+        let gone = self.openings.push(event, certain, self.most);
         self.bytes = (self.bytes + grown).saturating_sub(gone);
     }
 
@@ -345,11 +352,11 @@ impl LookBack {
         self.bytes
     }
 
-    /// The events that may have this key, at most [`LOOK_BACK`] of them.
+    /// The events that may have this key, no more than are looked at.
     pub fn candidates(&self, asked: &Asked) -> Candidates {
         let mut rings: Vec<&Ring> = if is_exact(&asked.parts) {
             self.buckets.get(&asked.parts).into_iter().collect()
-        } else if self.buckets.len() > LOOK_BACK {
+        } else if self.buckets.len() > self.most {
             // Too many keys may be meant: nothing is looked at, and everything is out of reach.
             return Candidates { events: Vec::new(), dropped: Some(Seq::MAX) };
         } else {
@@ -359,8 +366,8 @@ impl LookBack {
         let mut events: Vec<Arc<Event>> = rings.iter().flat_map(|r| r.items.iter().map(|(e, _)| e.clone())).collect();
         events.sort_by_key(|e| e.seq);
         let mut dropped = rings.iter().filter(|r| r.dropped).filter_map(|r| r.items.front().map(|(e, _)| e.seq)).max();
-        if events.len() > LOOK_BACK {
-            let kept = events.split_off(events.len() - LOOK_BACK);
+        if events.len() > self.most {
+            let kept = events.split_off(events.len() - self.most);
             dropped = dropped.max(kept.first().map(|e| e.seq));
             events = kept;
         }

@@ -7,8 +7,7 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use super::cell::LOOK_BACK;
-use crate::model::Seq;
+use crate::model::{Limit, Seq};
 
 /// Fewer characters than this, in all tokens together, are never found: they stand in too many texts.
 pub const LEAST: usize = 4;
@@ -20,8 +19,8 @@ pub struct Found {
     pub certain: Option<Seq>,
     /// An event that may match holds it.
     pub possible: bool,
-    /// Not everything could be kept or looked at.
-    pub incomplete: bool,
+    /// The limit that kept something from being kept or looked at.
+    pub incomplete: Option<Limit>,
 }
 
 /// The texts of earlier events.
@@ -65,15 +64,16 @@ impl Texts {
         bytes
     }
 
-    /// Looks for a run of tokens, the latest texts first; gives the number of places looked at as well.
-    fn find(&self, run: &[String]) -> (Found, usize) {
+    /// Looks for a run of tokens, the latest texts first, at no more than so many places; gives the number of places
+    /// looked at as well.
+    fn find(&self, run: &[String], most: usize) -> (Found, usize) {
         let mut found = Found::default();
         let numbers: Option<Vec<usize>> = run.iter().map(|token| self.numbers.get(token.as_str()).copied()).collect();
         let Some(numbers) = numbers else { return (found, 1) };
         let places = numbers.iter().enumerate().filter_map(|(i, number)| Some((i, self.places.get(*number)?)));
         let Some((offset, places)) = places.min_by_key(|(_, places)| places.len()) else { return (found, 1) };
         let mut looked = 0;
-        for (text, place) in places.iter().rev().take(LOOK_BACK) {
+        for (text, place) in places.iter().rev().take(most) {
             looked += 1;
             let held = usize::try_from(*text).ok().and_then(|i| self.texts.get(i));
             let start = usize::try_from(*place).ok().and_then(|place| place.checked_sub(offset));
@@ -87,7 +87,7 @@ impl Texts {
             }
             found.possible = true;
         }
-        found.incomplete = places.len() > LOOK_BACK;
+        found.incomplete = (places.len() > most).then_some(Limit::LookBack);
         (found, looked)
     }
 }
@@ -157,7 +157,7 @@ impl Values {
                 at = *next;
                 let Some(branch) = self.branches.get(at) else { break };
                 if branch.certain.is_some() || branch.possible {
-                    let found = Found { certain: branch.certain, possible: branch.possible, incomplete: false };
+                    let found = Found { certain: branch.certain, possible: branch.possible, incomplete: None };
                     runs.entry(at).or_insert((start..i + 1, found));
                 }
             }
@@ -225,10 +225,10 @@ impl IndexState {
         }
     }
 
-    /// What is known of a run of tokens in the texts; and how many places were looked at.
-    pub fn find(&self, run: &[String]) -> (Found, usize) {
-        let (mut found, looked) = self.texts.find(run);
-        found.incomplete |= self.full;
+    /// What is known of a run of tokens in the texts, no more than so many places looked at; and how many were.
+    pub fn find(&self, run: &[String], most: usize) -> (Found, usize) {
+        let (mut found, looked) = self.texts.find(run, most);
+        found.incomplete = found.incomplete.or(self.full.then_some(Limit::Tokens));
         (found, looked)
     }
 

@@ -9,8 +9,6 @@ mod derivation;
 mod sequence;
 mod walk;
 
-pub(super) use walk::CANDIDATES;
-
 use super::{
     ast::BinaryOp,
     builtin::Arg,
@@ -22,7 +20,7 @@ use super::{
 };
 use crate::{
     diag::Span,
-    model::{Args, Event, EventBody, Num, Seq, Value},
+    model::{Args, Event, EventBody, Limit, Limits, Num, Seq, Value},
 };
 
 /// An evaluation for one event.
@@ -34,16 +32,23 @@ pub(super) struct Eval<'p, 's> {
     pub(super) it: Option<Arc<Event>>,
     slots: Vec<Val>,
     lets: &'p [Node],
-    memo: Vec<Option<Val>>,
+    memo: Vec<Option<(Val, Option<Limit>)>>,
     /// What was done so far, and how much may be done.
     pub(super) steps: u64,
-    limit: u64,
+    pub(super) limits: &'s Limits,
+    /// The limit that left something open in what is evaluated.
+    short: Option<Limit>,
     /// The events that what is evaluated rests on, if they are wanted.
     pub(super) record: Option<BTreeSet<Seq>>,
 }
 
 impl<'p, 's> Eval<'p, 's> {
-    pub(super) fn new(program: &'p Program, state: &'s mut State, this: &'s Arc<Event>, limit: u64) -> Eval<'p, 's> {
+    pub(super) fn new(
+        program: &'p Program,
+        state: &'s mut State,
+        this: &'s Arc<Event>,
+        limits: &'s Limits,
+    ) -> Eval<'p, 's> {
         Eval {
             program,
             state,
@@ -53,7 +58,8 @@ impl<'p, 's> Eval<'p, 's> {
             lets: &[],
             memo: Vec::new(),
             steps: 0,
-            limit,
+            limits,
+            short: None,
             record: None,
         }
     }
@@ -65,10 +71,56 @@ impl<'p, 's> Eval<'p, 's> {
         self.lets = lets;
         self.memo.clear();
         self.memo.resize(lets.len(), None);
+        self.short = None;
     }
 
     pub(super) fn exhausted(&self) -> bool {
-        self.steps > self.limit
+        self.steps > self.most_steps()
+    }
+
+    pub(super) fn most_steps(&self) -> u64 {
+        u64::try_from(self.limits.event_steps).unwrap_or(u64::MAX)
+    }
+
+    // ---- limits ----
+
+    /// A limit is reached, so something stays open.
+    pub(super) fn out_of(&mut self, limit: Limit, at: Span) -> Why {
+        self.note(Why::new(WhyKind::Budget(limit), at))
+    }
+
+    /// Remembers the limit that is the reason for something unknown, if one is.
+    pub(super) fn note(&mut self, why: Why) -> Why {
+        self.short = self.short.or(why.limit());
+        why
+    }
+
+    /// Evaluates, and says which limit left something open in it.
+    pub(super) fn noting<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, Option<Limit>) {
+        let outer = self.short.take();
+        let result = f(self);
+        let inner = self.short;
+        self.short = outer.or(inner);
+        (result, inner)
+    }
+
+    /// Evaluates a condition. Where it is open and a limit left something in it open, that is the reason: without
+    /// the limit it may have been decided.
+    pub(super) fn blaming(&mut self, at: Span, f: impl FnOnce(&mut Self) -> Tri) -> Tri {
+        match self.noting(f) {
+            (Tri::Unknown(_), Some(limit)) => Tri::Unknown(Why::new(WhyKind::Budget(limit), at)),
+            (decided, _) => decided,
+        }
+    }
+
+    /// The same for what `default`, `is` and functions make an answer of if it is unknown. Not inlined: evaluation
+    /// recurses, and its frame would be that of every expression.
+    #[inline(never)]
+    fn operand(&mut self, node: &'p Node) -> Val {
+        match self.noting(|eval| eval.eval(node)) {
+            (Val::Unknown(_), Some(limit)) => Val::unknown(WhyKind::Budget(limit), node.at),
+            (val, _) => val,
+        }
     }
 
     /// Sets a variable; for what is evaluated outside of a quantifier.
@@ -117,7 +169,7 @@ impl<'p, 's> Eval<'p, 's> {
         self.steps += 1;
         let at = node.at;
         if self.exhausted() {
-            return Val::unknown(WhyKind::Budget, at);
+            return Val::Unknown(self.out_of(self.limits.of_steps(), at));
         }
         match &node.kind {
             NodeKind::Const(val) => val.clone(),
@@ -156,12 +208,12 @@ impl<'p, 's> Eval<'p, 's> {
                 ops::cast(base, *to, at)
             }
             NodeKind::Is(base, to) => {
-                let base = self.eval(base);
-                Val::bool(ops::is_type(&base, *to))
+                let base = self.operand(base);
+                if out_of_limits(&base) { base } else { Val::bool(ops::is_type(&base, *to)) }
             }
             NodeKind::Default(first, otherwise) => {
-                let first = self.eval(first);
-                if ops::has_value(&first) { first } else { self.eval(otherwise) }
+                let first = self.operand(first);
+                if ops::has_value(&first) || out_of_limits(&first) { first } else { self.eval(otherwise) }
             }
             NodeKind::Neg(inner) => {
                 let inner = self.eval(inner);
@@ -211,7 +263,7 @@ impl<'p, 's> Eval<'p, 's> {
                     .iter()
                     .map(|arg| match arg {
                         NodeArg::Val(node) => {
-                            let val = self.eval(node);
+                            let val = self.operand(node);
                             self.charge(&val);
                             Arg::Val(val)
                         }
@@ -259,15 +311,16 @@ impl<'p, 's> Eval<'p, 's> {
     fn let_value(&mut self, i: usize) -> Val {
         // While recording each use is evaluated again, so that what it rests on is recorded again.
         if self.record.is_none()
-            && let Some(Some(known)) = self.memo.get(i)
+            && let Some(Some((known, short))) = self.memo.get(i)
         {
+            self.short = self.short.or(*short);
             return known.clone();
         }
         let lets = self.lets;
         let Some(node) = lets.get(i) else { return Val::Absent };
-        let val = self.eval(node);
+        let (val, short) = self.noting(|eval| eval.eval(node));
         if let Some(place) = self.memo.get_mut(i) {
-            *place = Some(val.clone());
+            *place = Some((val.clone(), short));
         }
         val
     }
@@ -332,8 +385,8 @@ impl<'p, 's> Eval<'p, 's> {
             Ok(key) => key,
             Err(why) => return Val::Unknown(Why { key: true, ..why }),
         };
-        if self.state.incomplete {
-            return Val::unknown(WhyKind::Budget, at);
+        if let Some(limit) = self.state.incomplete {
+            return Val::Unknown(self.out_of(limit, at));
         }
         let open = self.doubt(fact, at);
         let entry = self.state.facts.get(&fact).and_then(|f| f.get(&key));
@@ -353,8 +406,8 @@ impl<'p, 's> Eval<'p, 's> {
             Ok(key) => key,
             Err(why) => return Tri::Unknown(Why { key: true, ..why }),
         };
-        if self.state.incomplete {
-            return Tri::Unknown(Why::new(WhyKind::Budget, at));
+        if let Some(limit) = self.state.incomplete {
+            return Tri::Unknown(self.out_of(limit, at));
         }
         let seq = self.state.facts.get(&fact).and_then(|f| f.get(&key)).map(|entry| entry.seq);
         self.rests_on(seq);
@@ -364,6 +417,11 @@ impl<'p, 's> Eval<'p, 's> {
             (None, Some(why)) => Tri::Unknown(why),
         }
     }
+}
+
+/// Whether a limit is why there is no value.
+fn out_of_limits(val: &Val) -> bool {
+    matches!(val, Val::Unknown(why) if why.limit().is_some())
 }
 
 /// What an event, or an element, contributes to an aggregate.

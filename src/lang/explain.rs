@@ -13,12 +13,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{
-    LOOK_BACK,
-    eval::CANDIDATES,
-    program::{Ask, Cell, Cond, Fact, Id, MessagePart, Node, NodeKind, Over, Plan, Policy, Program, Walk},
-};
-use crate::model::Effect;
+use super::program::{Ask, Cell, Cond, Fact, Id, MessagePart, Node, NodeKind, Over, Plan, Policy, Program, Walk};
+use crate::model::{Effect, Limits};
 pub use order::{OrderUse, StepUse};
 
 /// What a policy means.
@@ -184,10 +180,10 @@ pub struct Cost {
 }
 
 impl Program {
-    /// Explains the policy of an id.
-    pub fn explain(&self, id: &str) -> Option<Explanation> {
+    /// Explains the policy of an id, as it runs under these limits.
+    pub fn explain(&self, id: &str, limits: &Limits) -> Option<Explanation> {
         let policy = self.policies.iter().find(|p| p.id.as_ref() == id)?;
-        let mut reads = Reads::default();
+        let mut reads = Reads { limits: *limits, ..Reads::default() };
         policy.conditions.iter().for_each(|c| reads.cond(c));
         policy.lets.iter().chain(&policy.once_per).for_each(|l| reads.node(l));
         for part in &policy.message {
@@ -251,6 +247,7 @@ fn flat(clauses: impl Iterator<Item = Clause>) -> Vec<Clause> {
 /// The stores that a policy reads, and how.
 #[derive(Default)]
 struct Reads<'p> {
+    limits: Limits,
     facts: BTreeMap<Id, Vec<HowRead<'p>>>,
     asks: Vec<(&'p Ask, &'p Node)>,
     orders: Vec<(&'p super::program::SequenceAsk, &'p Node)>,
@@ -295,7 +292,7 @@ impl<'p> Reads<'p> {
     fn facts(&self, program: &Program) -> Vec<FactUse> {
         let uses = self.facts.iter().filter_map(|(id, how)| {
             let fact = program.facts.get(*id)?;
-            let mut reads: Vec<Read> = how.iter().map(|h| program.read(fact, h)).collect();
+            let mut reads: Vec<Read> = how.iter().map(|h| program.read(fact, h, &self.limits)).collect();
             reads.sort();
             reads.dedup();
             Some(program.fact_use(*id, fact, reads))
@@ -307,25 +304,26 @@ impl<'p> Reads<'p> {
         let mut uses: Vec<HistoryUse> = Vec::new();
         for (ask, node) in &self.asks {
             let Some(cell) = program.cells.get(ask.cell) else { continue };
-            let used = program.history_use(ask, cell, node);
+            let used = program.history_use(ask, cell, node, &self.limits);
             if !uses.contains(&used) {
                 uses.push(used);
             }
         }
-        uses.extend(self.derived.iter().filter_map(|(ask, node)| program.derived_use(ask, node)));
+        uses.extend(self.derived.iter().filter_map(|(ask, node)| program.derived_use(ask, node, &self.limits)));
         uses
     }
 }
 
 impl Program {
-    fn read(&self, fact: &Fact, how: &HowRead<'_>) -> Read {
+    fn read(&self, fact: &Fact, how: &HowRead<'_>, limits: &Limits) -> Read {
         let HowRead::Walk(index) = how else { return Read::Key };
+        let at_most = limits.fact_entries;
         let found = index.and_then(|(at, node)| fact.indexes.get(at).map(|index| (index, node)));
         match found {
             Some((index, node)) => {
-                Read::Index { entry: self.written(&index.node), equals: self.written(node), at_most: CANDIDATES }
+                Read::Index { entry: self.written(&index.node), equals: self.written(node), at_most }
             }
-            None => Read::Walk { at_most: CANDIDATES },
+            None => Read::Walk { at_most },
         }
     }
 
@@ -350,7 +348,7 @@ impl Program {
         }
     }
 
-    fn derived_use(&self, ask: &super::program::DerivedAsk, node: &Node) -> Option<HistoryUse> {
+    fn derived_use(&self, ask: &super::program::DerivedAsk, node: &Node, limits: &Limits) -> Option<HistoryUse> {
         let index = self.indexes.get(ask.index)?;
         let kept = match &index.path {
             Some(path) => format!("the tokens of `{}`", self.written(path)),
@@ -364,17 +362,18 @@ impl Program {
             joined_on: Vec::new(),
             tested_one_by_one: Vec::new(),
             window: Vec::new(),
-            keeps: format!("{kept}, and those of user and system messages"),
+            keeps: format!("{kept}, and those of user and system messages: at most {} in the session", limits.tokens),
             plan: "tokens",
-            at_most: Some(LOOK_BACK),
+            at_most: Some(limits.look_back),
         })
     }
 
-    fn history_use(&self, ask: &Ask, cell: &Cell, node: &Node) -> HistoryUse {
+    fn history_use(&self, ask: &Ask, cell: &Cell, node: &Node, limits: &Limits) -> HistoryUse {
         let (since, look_back) = match &cell.plan {
             Plan::Running { since } => (since, false),
             Plan::LookBack { since, .. } => (since, true),
         };
+        let at_most = look_back.then_some(limits.look_back);
         let mut window = words::windows(&cell.window);
         if let Some(opening) = since {
             let from: Vec<String> = opening.sources.iter().map(words::events).collect();
@@ -383,6 +382,9 @@ impl Program {
                 opening.local.iter().chain(&ask.since_rest).map(|c| self.written(c)).collect();
             if !conditions.is_empty() {
                 opens.push_str(&format!(", where {}", conditions.join(" and ")));
+            }
+            if !look_back {
+                opens.push_str(&format!("; at most {} possible openings", limits.openings));
             }
             window.push(opens);
         }
@@ -401,9 +403,9 @@ impl Program {
             joined_on: joins.map(|(e, p)| Join { earlier: self.written(e), present: self.written(p) }).collect(),
             tested_one_by_one: ask.rest.iter().chain(asked).map(|c| self.written(c)).collect(),
             window,
-            keeps: words::keeps(cell.op, look_back, element.as_deref(), cell.key.len()),
+            keeps: words::keeps(cell.op, at_most, element.as_deref(), cell.key.len()),
             plan: if look_back { "look_back" } else { "running" },
-            at_most: look_back.then_some(LOOK_BACK),
+            at_most,
         }
     }
 }
@@ -435,18 +437,18 @@ fn cost(policy: &Policy, facts: &[FactUse], history: &[HistoryUse], orders: &[Or
             }
         }
     }
-    let scanned: Vec<&HistoryUse> = history.iter().filter(|h| h.at_most.is_some()).collect();
-    let scans = scanned.iter().any(|h| h.plan != "tokens");
-    for question in &scanned {
-        let most = question.at_most.unwrap_or(LOOK_BACK);
+    let mut scans = false;
+    for question in history {
+        let Some(most) = question.at_most else { continue };
+        scans |= question.plan != "tokens";
         let what = if question.plan == "tokens" { "places of a token" } else { "earlier events" };
         because.push(format!("`{}` looks at {what} one by one, at most {most}", question.source));
     }
-    let ordered: Vec<&OrderUse> = orders.iter().filter(|order| order.at_most.is_some()).collect();
-    for order in &ordered {
-        let most = order.at_most.unwrap_or(LOOK_BACK);
+    for order in orders {
+        let Some(most) = order.at_most else { continue };
+        scans = true;
         because.push(format!("`{}` looks at incomplete matches one by one, at most {most} a step", order.source));
     }
     let class = if because.is_empty() { "constant" } else { "bounded" };
-    Cost { class, scans_history: scans || !ordered.is_empty(), because }
+    Cost { class, scans_history: scans, because }
 }

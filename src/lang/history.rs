@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     diag::Span,
-    model::{Event, Seq},
+    model::{Event, Limit, Seq},
 };
 
 impl<'p> Eval<'p, '_> {
@@ -35,8 +35,8 @@ impl<'p> Eval<'p, '_> {
     fn answer(&mut self, ask: &'p Ask, at: Span) -> Answer {
         let nothing = |val: Val| Answer { val, rests_on: None };
         let Some(cell) = self.program.cells.get(ask.cell) else { return nothing(Val::Absent) };
-        if self.state.incomplete {
-            return nothing(Val::unknown(WhyKind::Budget, at));
+        if let Some(limit) = self.state.incomplete {
+            return nothing(Val::Unknown(self.out_of(limit, at)));
         }
         let own = if cell.window.including_this { self.own_items(cell, ask, at) } else { Vec::new() };
         let present = self.all(&ask.present);
@@ -50,12 +50,15 @@ impl<'p> Eval<'p, '_> {
                 let this = self.this.clone();
                 let mut steps = 0;
                 let mut answer = nothing(Val::Absent);
-                self.state.change_cell(self.program, ask.cell, |held| {
+                self.state.change_cell(self.program, ask.cell, self.limits, |held| {
                     if let CellState::Running(running) = held {
                         answer = running.ask(&this, &asked, &own, at, &mut steps);
                     }
                 });
                 self.steps += steps;
+                if let Val::Unknown(why) = answer.val {
+                    self.note(why);
+                }
                 answer
             }
             Plan::LookBack { since, late_element } => {
@@ -155,6 +158,7 @@ impl<'p> Eval<'p, '_> {
             self.items(cell.op, element, ask.walk.as_ref(), &event, matches, at, |_, item| items.push(item));
         }
         self.it = outer;
+        let mut short = false;
         let answers = openings
             .iter()
             .map(|opening| {
@@ -166,11 +170,15 @@ impl<'p> Eval<'p, '_> {
                 let reaches = !beyond && candidates.dropped.is_some_and(|last| opening.is_none_or(|o| o < last));
                 if reaches {
                     found.val = beyond_look_back(cell.op, found.val, at);
+                    short |= !matches!(found.val, Val::Known(_));
                 }
                 found.rests_on = found.rests_on.filter(|seq| *seq < self.this.seq);
                 found
             })
             .collect();
+        if short {
+            self.out_of(Limit::LookBack, at);
+        }
         merge(cell.op, answers, at)
     }
 
@@ -199,7 +207,7 @@ impl<'p> Eval<'p, '_> {
         }
         self.it = outer;
         if certain.is_none() && ring.dropped {
-            return Err(Why::new(WhyKind::Budget, at));
+            return Err(self.out_of(Limit::LookBack, at));
         }
         openings.push(certain);
         openings.reverse();
@@ -250,7 +258,7 @@ pub(super) fn source_match(sources: &[super::program::SourceSpec], event: &Event
 
 /// What an answer is worth if older events were not looked at.
 fn beyond_look_back(op: HistoryOp, found: Val, at: Span) -> Val {
-    let budget = Why::new(WhyKind::Budget, at);
+    let budget = Why::new(WhyKind::Budget(Limit::LookBack), at);
     match (op, &found) {
         // A certain match stays one, and the latest of those looked at is the latest of all.
         (HistoryOp::Once, Val::Known(_)) if found.as_tri(at) == Tri::True => found,

@@ -8,12 +8,12 @@ use super::{
     key::{Key, Part},
     miss::short_of,
     program::{Cond, Fact, Id, MessagePart, Node, Opening, Plan, Policy, Program},
-    state::{CellState, Limits, State},
+    state::{CellState, State},
     val::{Datum, Tri, Val, Why, WhyKind},
 };
 use crate::{
     diag::Span,
-    model::{Condition, Event, EventKind, Evidence, Firing, Seq, Value},
+    model::{Condition, Event, EventKind, Evidence, Firing, Limit, Limits, Seq, Value},
 };
 
 /// How many characters of a value a message shows.
@@ -39,22 +39,11 @@ pub struct Judged {
 pub fn step(program: &Program, state: &mut State, event: &Arc<Event>, limits: &Limits) -> Judged {
     let mut judged = Judged::default();
     let targets = program.dispatch.targets(event);
-    let mut eval = Eval::new(program, state, event, limits.steps);
+    let mut eval = Eval::new(program, state, event, limits);
     for id in &targets.policies {
         let Some(policy) = program.policies.get(*id) else { continue };
         eval.enter(policy.slots, &policy.lets);
-        let mut verdict = Tri::True;
-        for condition in &policy.conditions {
-            verdict = verdict.and(holds(&mut eval, condition));
-            if verdict == Tri::False {
-                break;
-            }
-        }
-        // What ran out may have made a part look decided: `is` and `default` turn unknown into an answer.
-        if eval.exhausted() {
-            verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
-        }
-        match verdict {
+        match verdict(&mut eval, policy) {
             Tri::False => continue,
             Tri::Unknown(why) => {
                 judged.undecided.push((*id, why));
@@ -84,6 +73,21 @@ pub fn step(program: &Program, state: &mut State, event: &Arc<Event>, limits: &L
     judged
 }
 
+/// Whether the condition of a policy holds.
+fn verdict<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Tri {
+    let verdict = eval.blaming(policy.span, |eval| {
+        let mut verdict = Tri::True;
+        for condition in &policy.conditions {
+            verdict = verdict.and(holds(eval, condition));
+            if verdict == Tri::False {
+                break;
+            }
+        }
+        verdict
+    });
+    if eval.exhausted() { Tri::Unknown(eval.out_of(eval.limits.of_steps(), policy.span)) } else { verdict }
+}
+
 /// Whether a policy whose condition holds has something to report.
 enum News {
     /// It has; under `once per`, with the key that it is now reported for.
@@ -98,9 +102,11 @@ fn news<'p>(eval: &mut Eval<'p, '_>, id: Id, policy: &'p Policy) -> News {
     if policy.once_per.is_empty() {
         return News::New(None);
     }
-    let key = eval.key(&policy.once_per);
-    if eval.exhausted() || eval.state.incomplete {
-        return News::Undecided(Why::new(WhyKind::Budget, policy.span));
+    let (key, short) = eval.noting(|eval| eval.key(&policy.once_per));
+    let exhausted = eval.exhausted().then(|| eval.limits.of_steps());
+    let short = short.filter(|_| key.is_err());
+    if let Some(limit) = exhausted.or(eval.state.incomplete).or(short) {
+        return News::Undecided(Why::new(WhyKind::Budget(limit), policy.span));
     }
     match key {
         Err(why) => News::Undecided(why),
@@ -195,12 +201,9 @@ pub fn look(program: &Program, state: &mut State, event: &Arc<Event>, policy: Id
     }
     let id = policy;
     let policy = program.policies.get(id)?;
-    let mut eval = Eval::new(program, state, event, limits.steps);
+    let mut eval = Eval::new(program, state, event, limits);
     eval.enter(policy.slots, &policy.lets);
-    let mut verdict = policy.conditions.iter().fold(Tri::True, |so_far, c| so_far.and(holds(&mut eval, c)));
-    if eval.exhausted() {
-        verdict = Tri::Unknown(Why::new(WhyKind::Budget, policy.span));
-    }
+    let mut verdict = verdict(&mut eval, policy);
     let mut repeats = false;
     if verdict == Tri::True {
         match news(&mut eval, id, policy) {
@@ -230,7 +233,7 @@ fn leaves<'p>(eval: &mut Eval<'p, '_>, condition: &'p Cond, out: &mut Vec<Leaf>)
         Cond::Leaf(node, source) => {
             eval.steps = 0;
             eval.record = Some(BTreeSet::new());
-            let truth = eval.tri(node);
+            let truth = eval.blaming(node.at, |eval| eval.tri(node));
             let rests_on = eval.record.take().unwrap_or_default().into_iter().collect();
             out.push(Leaf { source: source.clone(), truth, rests_on });
         }
@@ -250,10 +253,10 @@ fn take_in(
     if event.is_unpaired() {
         state.unpaired = true;
     }
-    if state.incomplete {
+    if state.incomplete.is_some() {
         return;
     }
-    let mut eval = Eval::new(program, state, event, limits.steps);
+    let mut eval = Eval::new(program, state, event, limits);
     for id in &targets.facts {
         if let Some(fact) = program.facts.get(*id)
             && let Err(why) = feed(&mut eval, *id, fact)
@@ -292,11 +295,12 @@ fn take_in(
         eval.advance(*id, event);
     }
     for id in &targets.indexes {
-        eval.index(*id, event, limits.tokens);
+        eval.index(*id, event);
     }
     let exhausted = eval.exhausted();
     judged.steps += eval.steps;
-    state.incomplete = exhausted || state.bytes > limits.bytes;
+    let full = state.bytes > limits.state_bytes;
+    state.incomplete = exhausted.then(|| limits.of_steps()).or(full.then_some(Limit::StateBytes));
 }
 
 /// Feeds a fact; an error says why the event cannot be used for it.
@@ -358,7 +362,7 @@ fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
     let key = |eval: &mut Eval<'p, '_>| -> Key { cell.key.iter().map(|node| Part::of(&eval.eval(node))).collect() };
     if matches!(cell.plan, Plan::LookBack { .. }) {
         let key = key(eval);
-        eval.state.change_cell(program, id, |held| {
+        eval.state.change_cell(program, id, eval.limits, |held| {
             if let CellState::LookBack(held) = held {
                 held.push(event.clone(), matches == Tri::True, key);
             }
@@ -371,7 +375,7 @@ fn keep<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
         let key = key(eval);
         items.push((item, key));
     });
-    eval.state.change_cell(program, id, |held| {
+    eval.state.change_cell(program, id, eval.limits, |held| {
         if let CellState::Running(running) = held {
             items.into_iter().for_each(|(item, key)| running.add(item, key, cell.span));
         }
@@ -386,7 +390,7 @@ fn open<'p>(eval: &mut Eval<'p, '_>, id: Id, event: &Arc<Event>) {
     if matches == Tri::False {
         return;
     }
-    eval.state.change_cell(program, id, |held| match held {
+    eval.state.change_cell(program, id, eval.limits, |held| match held {
         CellState::Running(running) => running.open(matches == Tri::True),
         CellState::LookBack(held) => held.open(event.clone(), matches == Tri::True),
     });
@@ -400,7 +404,7 @@ fn opens<'p>(eval: &mut Eval<'p, '_>, since: &'p Opening, event: &Event, at: Spa
 impl Program {
     /// A reason in words: the source text of the expression and what is wrong with it.
     pub fn reason(&self, why: Why) -> String {
-        if why.kind == WhyKind::Budget {
+        if why.limit().is_some() {
             return why.kind.words();
         }
         let text = self.sources.get(why.at.file).map_or("", |source| source.slice(why.at));

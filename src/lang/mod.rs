@@ -32,7 +32,6 @@ mod tally;
 pub mod types;
 pub mod val;
 
-pub use cell::LOOK_BACK;
 pub use compile::{Surroundings, compile};
 pub use eval::event_field;
 pub use hits::TurnHits;
@@ -41,4 +40,4 @@ pub use parse::{MAX_NESTING, parse, parse_expr};
 pub use print::{meaning, print_expr, print_item};
 pub use program::Program;
 pub use schema::{Shape, ShapeField, ToolSchema, ToolSchemas};
-pub use state::{Limits, State};
+pub use state::State;

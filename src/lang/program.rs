@@ -238,7 +238,7 @@ pub enum Plan {
         /// Conditions that open the window anew; over the opening event (scope `It`).
         since: Option<Opening>,
     },
-    /// The last [`super::cell::LOOK_BACK`] events per key, looked at one by one. For questions whose condition
+    /// The last events per key, as many as the session's limits say, looked at one by one. For questions whose condition
     /// compares more than equality joins can index.
     LookBack {
         /// The opening, which may depend on the present event.

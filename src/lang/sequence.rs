@@ -12,10 +12,11 @@ use std::{
 };
 
 use super::{
-    cell::{LOOK_BACK, Ring},
+    cell::Ring,
     key::{Key, Part, is_exact, may_equal},
     program,
     tally::Place,
+    val::Tri,
 };
 use crate::model::{Event, Num, Seq};
 
@@ -30,8 +31,8 @@ pub struct Partial {
     pub ends: Key,
     /// What later steps can tell it from others by.
     pub same: Key,
-    /// Whether every step matches for certain.
-    pub certain: bool,
+    /// Whether every step matches: for certain, or perhaps.
+    pub holds: Tri,
     /// Where the last of the events stands.
     pub place: Place,
 }
@@ -42,6 +43,14 @@ impl Partial {
         self.seqs.iter().rev().cmp(other.seqs.iter().rev())
     }
 
+    /// How sure it is: for certain, for all that a limit lets us see, or perhaps.
+    fn sureness(&self) -> u8 {
+        match self.holds {
+            Tri::Unknown(why) => u8::from(why.limit().is_some()),
+            _ => 2,
+        }
+    }
+
     /// Whether whatever continues the other one continues this one as well, and at least as surely. `timed`
     /// says that the time since the last event matters: an event without a time is at an unknown distance
     /// for good, any other passes out of the window.
@@ -49,13 +58,15 @@ impl Partial {
         if self.same != other.same || self.ends != other.ends || self.by_latest(other) == Ordering::Less {
             return false;
         }
+        let as_sure = self.sureness() >= other.sureness();
         if !timed {
-            return self.certain || !other.certain;
+            return as_sure;
         }
         match (self.place.time, other.place.time) {
-            (Some(_), Some(_)) => self.certain || !other.certain,
+            (Some(_), Some(_)) => as_sure,
             (Some(_), None) => false,
-            (None, Some(_)) => !other.certain,
+            // At an unknown distance it is never more than a perhaps.
+            (None, Some(_)) => other.sureness() == 0,
             (None, None) => true,
         }
     }
@@ -171,21 +182,25 @@ pub struct Suspects {
 }
 
 /// The state of one order pattern.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SequenceState {
     stages: Vec<Stage>,
     between: Vec<Between>,
     bytes: usize,
+    /// How many of anything under one value are kept and looked at, and how many values where the one that is
+    /// asked for is not known.
+    most: usize,
 }
 
 impl SequenceState {
     /// Nothing has come yet.
-    pub fn new(steps: usize) -> SequenceState {
+    pub fn new(steps: usize, most: usize) -> SequenceState {
         SequenceState {
             stages: vec![Stage::default(); steps],
             // Before each step, and before the judged event.
             between: vec![Between::default(); steps + 1],
             bytes: 0,
+            most,
         }
     }
 
@@ -215,7 +230,7 @@ impl SequenceState {
             gone += if stays { 0 } else { held.weight() };
             stays
         });
-        if bucket.partials.len() == LOOK_BACK
+        if bucket.partials.len() >= self.most
             && let Some(oldest) = bucket.partials.pop_front()
         {
             gone += oldest.weight();
@@ -233,7 +248,7 @@ impl SequenceState {
         }
     }
 
-    /// The partial matches after a step that may have a value, at most [`LOOK_BACK`] of them.
+    /// The partial matches after a step that may have a value, no more than are looked at.
     pub fn after(&self, step: usize, key: &[Part], at: &Place) -> Found {
         let Some(stage) = self.stages.get(step) else { return Found::default() };
         let mut found = Found { partials: Vec::new(), lost: stage.lost };
@@ -243,23 +258,23 @@ impl SequenceState {
                 Lost::add(&mut found.lost, dropped);
             }
         };
-        let mut too_many = stage.loose.len() > LOOK_BACK;
+        let mut too_many = stage.loose.len() > self.most;
         if is_exact(key) {
             stage.buckets.get(key).into_iter().for_each(|bucket| take(bucket, true));
-        } else if stage.buckets.len() <= LOOK_BACK {
+        } else if stage.buckets.len() <= self.most {
             let perhaps = stage.buckets.iter().filter(|(name, _)| may_equal(name, key));
             perhaps.for_each(|(_, bucket)| take(bucket, false));
         } else {
             too_many = true;
         }
-        if stage.loose.len() <= LOOK_BACK {
+        if stage.loose.len() <= self.most {
             let perhaps = stage.loose.iter().filter(|(name, _)| may_equal(name, key));
             perhaps.for_each(|(_, bucket)| take(bucket, false));
         }
         found.partials.sort_by(|(a, _), (b, _)| b.by_latest(a));
-        if found.partials.len() > LOOK_BACK || too_many {
+        if found.partials.len() > self.most || too_many {
             // Which ones are left out is not told apart: one may stand right before.
-            found.partials.truncate(LOOK_BACK);
+            found.partials.truncate(self.most);
             Lost::add(&mut found.lost, Lost::at(Place { time: None, ..*at }));
         }
         found
@@ -278,7 +293,7 @@ impl SequenceState {
             came.certain = Some(event.seq);
         }
         if one_by_one {
-            let gone = came.ring.push(event.clone(), certain);
+            let gone = came.ring.push(event.clone(), certain, self.most);
             self.bytes = (self.bytes + event.weight()).saturating_sub(gone);
         }
     }
@@ -287,7 +302,7 @@ impl SequenceState {
     /// "too many values may be the one".
     pub fn came_after(&self, gap: usize, key: &[Part], after: Seq) -> (Option<bool>, bool) {
         let Some(between) = self.between.get(gap) else { return (Some(false), false) };
-        if between.loose.len() > LOOK_BACK || (!is_exact(key) && between.buckets.len() > LOOK_BACK) {
+        if between.loose.len() > self.most || (!is_exact(key) && between.buckets.len() > self.most) {
             return (None, true);
         }
         let mut possible = false;
@@ -305,7 +320,7 @@ impl SequenceState {
         let Some(between) = self.between.get(gap) else {
             return Suspects { events: Vec::new(), incomplete: false };
         };
-        if between.loose.len() > LOOK_BACK || (!is_exact(key) && between.buckets.len() > LOOK_BACK) {
+        if between.loose.len() > self.most || (!is_exact(key) && between.buckets.len() > self.most) {
             return Suspects { events: Vec::new(), incomplete: true };
         }
         let mut suspects = Suspects { events: Vec::new(), incomplete: false };

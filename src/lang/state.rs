@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::model::Value;
+use crate::model::{Limit, Limits, Value};
 
 use super::{
     cell::{LookBack, Running},
@@ -12,45 +12,6 @@ use super::{
     program::{Id, Plan, Program},
     sequence::SequenceState,
 };
-
-/// Limits on what one session may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Expressions evaluated and store entries looked at, for judging one event and again for taking
-    /// it in. What runs out is undecided.
-    pub steps: u64,
-    /// The same for all events of one turn together, so that a message of many calls cannot hold a server up.
-    pub turn_steps: u64,
-    /// Rough size of the session's facts and history. Beyond it nothing more is taken in, and whatever
-    /// reads facts or history is undecided.
-    pub bytes: usize,
-    /// Tokens of earlier texts that are kept to tell what is derived from them. Beyond it no more are kept, and
-    /// what is not found among them is undecided.
-    pub tokens: usize,
-}
-
-impl Limits {
-    /// The smaller of each.
-    pub fn min(self, other: Limits) -> Limits {
-        Limits {
-            steps: self.steps.min(other.steps),
-            turn_steps: self.turn_steps.min(other.turn_steps),
-            bytes: self.bytes.min(other.bytes),
-            tokens: self.tokens.min(other.tokens),
-        }
-    }
-
-    /// For one more event of a turn whose events have taken `used` steps.
-    pub fn after(self, used: u64) -> Limits {
-        Limits { steps: self.steps.min(self.turn_steps.saturating_sub(used)), ..self }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { steps: 1_000_000, turn_steps: 16_000_000, bytes: 64 << 20, tokens: 400_000 }
-    }
-}
 
 /// The state of one session under one program. Stores come into being when first fed, so that a large
 /// pack costs a small session nothing.
@@ -67,7 +28,7 @@ pub struct State {
     /// A result whose call is unknown has come: it may have been meant for any fact that results feed.
     pub(super) unpaired: bool,
     /// A limit was reached while taking an event in: facts and history are incomplete from then on.
-    pub(super) incomplete: bool,
+    pub(super) incomplete: Option<Limit>,
     pub(super) bytes: usize,
 }
 
@@ -86,15 +47,21 @@ impl State {
 
     /// True once a limit has kept something out: what reads facts or history is undecided then.
     pub fn is_incomplete(&self) -> bool {
-        self.incomplete
+        self.incomplete.is_some()
     }
 
     /// Changes a cell, which comes into being when first touched, and keeps the size in step.
-    pub(super) fn change_cell(&mut self, program: &Program, id: Id, change: impl FnOnce(&mut CellState)) {
+    pub(super) fn change_cell(
+        &mut self,
+        program: &Program,
+        id: Id,
+        limits: &Limits,
+        change: impl FnOnce(&mut CellState),
+    ) {
         let Some(cell) = program.cells.get(id) else { return };
         let held = self.cells.entry(id).or_insert_with(|| match cell.plan {
-            Plan::Running { .. } => CellState::Running(Running::new(cell.op, &cell.window)),
-            Plan::LookBack { .. } => CellState::LookBack(LookBack::default()),
+            Plan::Running { .. } => CellState::Running(Running::new(cell.op, &cell.window, limits)),
+            Plan::LookBack { .. } => CellState::LookBack(LookBack::new(limits.look_back)),
         });
         let before = held.bytes();
         change(held);
@@ -102,9 +69,16 @@ impl State {
     }
 
     /// Changes an order pattern, which comes into being when first touched, and keeps the size in step.
-    pub(super) fn change_sequence(&mut self, program: &Program, id: Id, change: impl FnOnce(&mut SequenceState)) {
+    pub(super) fn change_sequence(
+        &mut self,
+        program: &Program,
+        id: Id,
+        limits: &Limits,
+        change: impl FnOnce(&mut SequenceState),
+    ) {
         let Some(sequence) = program.sequences.get(id) else { return };
-        let held = self.sequences.entry(id).or_insert_with(|| SequenceState::new(sequence.steps.len()));
+        let new = || SequenceState::new(sequence.steps.len(), limits.look_back);
+        let held = self.sequences.entry(id).or_insert_with(new);
         let before = held.bytes();
         change(held);
         self.bytes = (self.bytes + held.bytes()).saturating_sub(before);

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use crate::{
     diag::Span,
-    model::{BUDGET, Event, Num, Value},
+    model::{Event, Limit, Num, Value},
 };
 
 /// The result of evaluating an expression.
@@ -81,8 +81,8 @@ pub enum WhyKind {
     Unusable,
     /// A result whose call is not known.
     Unpaired,
-    /// The step, memory or look-back budget ran out.
-    Budget,
+    /// A limit was reached.
+    Budget(Limit),
 }
 
 impl WhyKind {
@@ -101,7 +101,7 @@ impl WhyKind {
             WhyKind::Candidate => "is open: an earlier event may or may not match".to_owned(),
             WhyKind::Unusable => "is open: an earlier result could not be used".to_owned(),
             WhyKind::Unpaired => "is unknown: the result answers no known call".to_owned(),
-            WhyKind::Budget => BUDGET.to_owned(),
+            WhyKind::Budget(limit) => limit.reason(),
         }
     }
 }
@@ -119,6 +119,15 @@ impl Why {
     /// A reason at an expression.
     pub fn new(kind: WhyKind, at: Span) -> Why {
         Why { kind, at, key: false }
+    }
+
+    /// The limit that was reached, if that is the reason: what there is beyond it is not known, so nothing may be
+    /// made of its being unknown.
+    pub fn limit(&self) -> Option<Limit> {
+        match self.kind {
+            WhyKind::Budget(limit) => Some(limit),
+            _ => None,
+        }
     }
 }
 
@@ -254,7 +263,7 @@ impl Val {
     pub fn is_known(&self) -> Tri {
         match self {
             Val::Known(_) | Val::Range(..) => Tri::True,
-            Val::Unknown(why) if why.key => Tri::Unknown(*why),
+            Val::Unknown(why) if why.key || why.limit().is_some() => Tri::Unknown(*why),
             Val::Absent | Val::Unknown(_) => Tri::False,
         }
     }

@@ -4,6 +4,7 @@
 mod digest;
 mod event;
 pub mod json;
+mod limits;
 mod num;
 mod time;
 mod value;
@@ -12,9 +13,8 @@ mod verdict;
 pub use digest::Digest;
 pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
 pub use json::JsonError;
+pub use limits::{Limit, Limits};
 pub use num::{DIVISION_DIGITS, Num, NumError};
 pub use time::rfc3339;
 pub use value::{Object, Value};
-pub use verdict::{
-    BUDGET, CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided,
-};
+pub use verdict::{CallAnswer, Condition, Effect, Evidence, Firing, Gate, Hit, PolicyId, Signal, Step, Undecided};

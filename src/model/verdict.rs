@@ -126,12 +126,9 @@ pub struct Undecided {
     pub policy: PolicyId,
     /// The message index.
     pub turn: Turn,
-    /// The path or budget that was missing; holds no value of the trace.
+    /// The path that was missing, or the limit that was reached; holds no value of the trace.
     pub reason: String,
 }
-
-/// The reason of whatever a limit left undecided: steps, memory, events that are not looked at.
-pub const BUDGET: &str = "budget ran out";
 
 /// The answer for one call of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -185,9 +185,9 @@ pub(super) fn truth(node: &Node, what: &str, diags: &mut Diagnostics) -> Option<
 }
 
 /// A whole number from 1 to `most`.
-pub(super) fn count_up_to(node: &Node, what: &str, most: u64, diags: &mut Diagnostics) -> Option<u64> {
+pub(super) fn count_up_to(node: &Node, what: &str, most: usize, diags: &mut Diagnostics) -> Option<usize> {
     let number = number(node, what, diags)?;
-    let count = number.as_whole().and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=most).contains(n));
+    let count = number.as_whole().and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=most).contains(n));
     if count.is_none() {
         let message = format!("{what} must be a whole number from 1 to {most}, found {number}");
         diags.push(Diagnostic::error(Code::NumberRange, node.span, message));

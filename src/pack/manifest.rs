@@ -5,8 +5,7 @@ use semver::Version;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, FileId, Span, quote},
-    lang::Limits,
-    model::{Gate, Num, rfc3339},
+    model::{Gate, Limit, Limits, Num, rfc3339},
 };
 
 use super::{
@@ -172,26 +171,23 @@ fn calibration(node: &Node, diags: &mut Diagnostics) -> Calibration {
     }
 }
 
-/// What one session may cost; a pack can lower the limits, not raise them.
+/// What one session may cost.
 ///
 /// ```yaml
-/// limits: {event_steps: 100000, turn_steps: 1000000, state_bytes: 4194304, tokens: 50000}
+/// limits: {event_steps: 100000, turn_steps: 1000000, state_bytes: 4194304, tokens: 50000, look_back: 1000}
 /// ```
 fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
-    let most = Limits::default();
-    let Some(mut fields) = Fields::of(node, "`limits`", diags) else { return most };
-    let mut at_most = |key: &'static str, most: u64| {
-        let read = fields.get(key).and_then(|node| count_up_to(node, &format!("`{key}`"), most, diags));
-        read.unwrap_or(most)
-    };
-    let steps = at_most("event_steps", most.steps);
-    let turn_steps = at_most("turn_steps", most.turn_steps);
-    let bytes = at_most("state_bytes", most.bytes as u64);
-    let tokens = at_most("tokens", most.tokens as u64);
+    let mut limits = Limits::default();
+    let Some(mut fields) = Fields::of(node, "`limits`", diags) else { return limits };
+    for limit in Limit::ALL {
+        let written = fields.get(limit.key());
+        let read = written.and_then(|node| count_up_to(node, &format!("`{}`", limit.key()), limit.most(), diags));
+        if let Some(figure) = read {
+            limits.set(limit, figure);
+        }
+    }
     fields.finish(diags);
-    // What is at most a default, which is a `usize`, is one.
-    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Limits { steps, turn_steps, bytes: size(bytes), tokens: size(tokens) }
+    limits
 }
 
 fn extends(node: &Node, diags: &mut Diagnostics) {

@@ -8,8 +8,8 @@ use crate::{
     diag::{FileId, Sources, Span},
     drift::{KeywordLexicon, Library, OutputRules, Settings},
     keywords::{Categories, CategorySpec},
-    lang::{Limits, ToolSchemas},
-    model::{Gate, Num, Turn, Value},
+    lang::ToolSchemas,
+    model::{Gate, Limits, Num, Turn, Value},
     redact::Redactor,
     reward::Discount,
 };

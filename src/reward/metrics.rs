@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::judge::JudgeMetrics;
-use crate::model::{BUDGET, Effect, Num, PolicyId, Turn};
+use crate::model::{Effect, Limit, Num, PolicyId, Turn};
 
 /// What one episode contributes.
 #[derive(Clone, Debug, Default)]
@@ -63,8 +63,8 @@ pub struct Metrics {
     pub malformed: Vec<MalformedEpisode>,
     /// Turns in which a policy could not be decided.
     pub undecided_by_policy: BTreeMap<String, u64>,
-    /// How many of them a limit left undecided.
-    pub undecided_by_limit: u64,
+    /// Those of them that a limit left undecided, by limit.
+    pub undecided_by_limit: BTreeMap<String, u64>,
     /// Firings of `review`, `flag` and `milestone` policies, by effect and policy; in no denominator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub signals_by_policy: BTreeMap<String, BTreeMap<String, u64>>,
@@ -121,7 +121,7 @@ pub struct MetricsTally {
     raw: BTreeMap<String, u64>,
     distinct: BTreeMap<String, u64>,
     undecided: BTreeMap<String, u64>,
-    limited: u64,
+    limited: BTreeMap<String, u64>,
     signals: BTreeMap<String, BTreeMap<String, u64>>,
     malformed: Vec<MalformedEpisode>,
     episodes: u64,
@@ -145,7 +145,7 @@ impl MetricsTally {
             distinct: raw.clone(),
             raw,
             undecided: BTreeMap::new(),
-            limited: 0,
+            limited: BTreeMap::new(),
             signals: BTreeMap::new(),
             malformed: Vec::new(),
             episodes: 0,
@@ -170,7 +170,9 @@ impl MetricsTally {
             self.approximate += reward.to_f64();
         }
         for (policy, _, reason) in &episode.undecided {
-            self.limited += u64::from(reason == BUDGET);
+            if let Some(limit) = Limit::named_in(reason) {
+                *self.limited.entry(limit.key().to_owned()).or_default() += 1;
+            }
             *self.undecided.entry(policy.to_string()).or_default() += 1;
         }
         for (policy, effect, _) in &episode.signals {
@@ -211,7 +213,7 @@ impl MetricsTally {
             distinct_hits_by_policy: self.distinct.clone(),
             malformed: self.malformed.clone(),
             undecided_by_policy: self.undecided.clone(),
-            undecided_by_limit: self.limited,
+            undecided_by_limit: self.limited.clone(),
             signals_by_policy: self.signals.clone(),
             judge: None,
         }

@@ -9,7 +9,6 @@ use crate::{
     audit::ItemKind,
     engine::{Pack, Session, SessionError},
     ingest::{Proposal, Refused},
-    lang::Limits,
     model::{Digest, Num, Step, Turn, Value},
 };
 
@@ -242,9 +241,8 @@ struct Retained {
 impl Judging {
     /// A session that begins; `seed` decides which probes are due and when.
     pub fn new(pack: Arc<Pack>, limits: &SessionLimits, seed: u64) -> Judging {
-        let within = Limits { bytes: limits.bytes, ..*pack.limits() };
         Judging {
-            session: Some(Session::within(pack.clone(), within)),
+            session: Some(Session::within(pack.clone(), limits.each)),
             next: 0,
             keep: limits.retained,
             retained: VecDeque::new(),

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use crate::audit::{Mode, PackRef};
+use crate::{
+    audit::{Mode, PackRef},
+    model::Limits,
+};
 
 use super::{judging::Judging, rules::Served};
 
@@ -25,8 +28,8 @@ pub struct SessionLimits {
     pub ttl: Duration,
     /// Results kept per session.
     pub retained: usize,
-    /// Bytes of what its rules remember, where the pack does not set less.
-    pub bytes: usize,
+    /// What one may cost, where its pack does not set less.
+    pub each: Limits,
 }
 
 /// One session.

@@ -1,5 +1,6 @@
 //! Makes a failing case smaller as long as it fails.
 
+use probity::model::Limits;
 use serde_json::Value;
 
 use super::{
@@ -16,6 +17,8 @@ pub struct Case {
     pub messages: Vec<String>,
     /// The fixed clock, in seconds, if the pack has one.
     pub clock: Option<i64>,
+    /// What the session may cost.
+    pub limits: Limits,
 }
 
 impl Case {

@@ -9,8 +9,8 @@ use std::{
 
 use probity::{
     diag::{Severity, Style},
-    lang::{Limits, State, step},
-    model::{Args, Event, EventBody, Value, json},
+    lang::{State, step},
+    model::{Args, Event, EventBody, Limits, Value, json},
 };
 use proptest::prelude::*;
 

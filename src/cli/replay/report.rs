@@ -296,11 +296,8 @@ fn totals(figures: &Metrics) -> String {
     line("violation reward", figures.total_violation_reward.to_string());
     let undecided: u64 = figures.undecided_by_policy.values().sum();
     let reasons: usize = figures.malformed.iter().map(|m| m.reasons.len()).sum();
-    let limited = match figures.undecided_by_limit {
-        0 => String::new(),
-        n => format!(", {n} of them by a limit"),
-    };
-    line("undecided", format!("{undecided}{limited}"));
+    let limited = figures.undecided_by_limit.iter().map(|(limit, n)| format!(", {n} of them by {limit}"));
+    line("undecided", format!("{undecided}{}", limited.collect::<String>()));
     line("malformed", (u64::try_from(reasons).unwrap_or(u64::MAX).saturating_sub(undecided)).to_string());
     text
 }

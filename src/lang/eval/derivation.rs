@@ -8,21 +8,18 @@ use crate::{
     diag::Span,
     keywords::tokens,
     lang::{
-        derivation::is_long,
+        derivation::{Found, is_long},
         history::source_match,
         ops,
         program::{DerivedAsk, Id},
         val::{Datum, Tri, Val, Why, WhyKind},
     },
-    model::{Event, Seq, Value, json},
+    model::{Event, Limit, Seq, Value, json},
 };
-
-/// How many branches of values a text is led along.
-const BRANCHES: usize = 100_000;
 
 impl<'p> Eval<'p, '_> {
     /// Takes an event into an index of tokens. `it` is the event.
-    pub(in crate::lang) fn index(&mut self, id: Id, event: &Arc<Event>, most: usize) {
+    pub(in crate::lang) fn index(&mut self, id: Id, event: &Arc<Event>) {
         let Some(index) = self.program.indexes.get(id) else { return };
         let matches = source_match(&index.sources, event, index.span);
         let matches = if matches == Tri::False { matches } else { matches.and(self.all(&index.local)) };
@@ -35,7 +32,7 @@ impl<'p> Eval<'p, '_> {
         };
         let count = runs.iter().flatten().map(Vec::len).sum::<usize>();
         self.steps += count as u64 / 4;
-        let fits = self.state.tokens + count <= most;
+        let fits = self.state.tokens + count <= self.limits.tokens;
         if fits {
             self.state.tokens += count;
         }
@@ -61,6 +58,9 @@ impl<'p> Eval<'p, '_> {
     pub(super) fn derived(&mut self, ask: &'p DerivedAsk, at: Span) -> Val {
         let value = self.eval(&ask.value);
         let (found, seq) = self.find(ask, &value, at);
+        if let Tri::Unknown(why) = found {
+            self.note(why);
+        }
         if found == Tri::True {
             self.rests_on(seq);
         }
@@ -68,8 +68,9 @@ impl<'p> Eval<'p, '_> {
     }
 
     fn find(&mut self, ask: &DerivedAsk, value: &Val, at: Span) -> (Tri, Option<Seq>) {
-        if self.state.incomplete {
-            return (Tri::Unknown(Why::new(WhyKind::Budget, at)), None);
+        let out_of = |limit| Tri::Unknown(Why::new(WhyKind::Budget(limit), at));
+        if let Some(limit) = self.state.incomplete {
+            return (out_of(limit), None);
         }
         let Some(index) = self.state.indexes.get(&ask.index).filter(|index| index.any()) else {
             return (Tri::False, None);
@@ -82,34 +83,38 @@ impl<'p> Eval<'p, '_> {
         }
         let mut looked = run.len() / 4;
         let (runs, mut rest) = if ask.carries {
-            let (runs, followed) = index.within(&run, BRANCHES);
+            let left = self.most_steps().saturating_sub(self.steps);
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            let (runs, followed) = index.within(&run, left);
             looked += followed;
-            let rest = match (index.is_full() || followed > BRANCHES, index.has_unknown()) {
-                (true, _) => Tri::Unknown(Why::new(WhyKind::Budget, at)),
-                (_, true) => Tri::Unknown(Why::new(WhyKind::Candidate, at)),
-                _ => Tri::False,
+            let rest = match index.has_unknown() {
+                _ if followed > left => out_of(self.limits.of_steps()),
+                _ if index.is_full() => out_of(Limit::Tokens),
+                true => Tri::Unknown(Why::new(WhyKind::Candidate, at)),
+                false => Tri::False,
             };
             (runs, rest)
         } else {
-            let (found, places) = index.find(&run);
+            let (found, places) = index.find(&run, self.limits.look_back);
             looked += places;
             (vec![(0..run.len(), found)], Tri::False)
         };
         let mut seq = None;
         for (range, found) in runs {
             let held = match found {
-                found if found.certain.is_some() => Tri::True,
-                found if found.incomplete => Tri::Unknown(Why::new(WhyKind::Budget, at)),
-                found if found.possible => Tri::Unknown(Why::new(WhyKind::Candidate, at)),
+                Found { certain: Some(_), .. } => Tri::True,
+                Found { incomplete: Some(limit), .. } => out_of(limit),
+                Found { possible: true, .. } => Tri::Unknown(Why::new(WhyKind::Candidate, at)),
                 _ => continue,
             };
-            let heard =
-                self.state.indexes.get(&ask.cleared_by).map(|heard| heard.find(run.get(range).unwrap_or_default()));
+            let run = run.get(range).unwrap_or_default();
+            let heard = self.state.indexes.get(&ask.cleared_by);
+            let heard = heard.map(|heard| heard.find(run, self.limits.look_back));
             let (heard, places) = heard.unwrap_or_default();
             looked += places;
             let cleared = match heard {
-                heard if heard.certain.is_some() => Tri::True,
-                heard if heard.incomplete => Tri::Unknown(Why::new(WhyKind::Budget, at)),
+                Found { certain: Some(_), .. } => Tri::True,
+                Found { incomplete: Some(limit), .. } => out_of(limit),
                 _ => Tri::False,
             };
             rest = rest.or(held.and(cleared.negate()));

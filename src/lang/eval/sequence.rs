@@ -9,11 +9,11 @@ use crate::{
         history::source_match,
         key::{Key, Part},
         program::{Asked, Gap, Guard, Id, Node, Sequence, SequenceAsk},
-        sequence::{Lost, Partial},
+        sequence::{Lost, Partial, SequenceState},
         tally::Place,
         val::{Datum, Tri, Val, Why, WhyKind},
     },
-    model::{Event, Seq},
+    model::{Event, Limit, Seq},
 };
 
 /// How two values under which something is filed make a condition: equal for certain, or perhaps.
@@ -34,7 +34,7 @@ impl<'p> Eval<'p, '_> {
                 continue;
             }
             match i.checked_sub(1) {
-                None => self.file(id, sequence, i, None, event, matches == Tri::True),
+                None => self.file(id, sequence, i, None, event, matches),
                 Some(before) => self.continue_from(id, sequence, before, event, matches),
             }
         }
@@ -48,7 +48,8 @@ impl<'p> Eval<'p, '_> {
             }
             let key = self.parts(&guard.key);
             let (certain, one_by_one) = (matches == Tri::True, guard.one_by_one);
-            self.state.change_sequence(self.program, id, |held| held.came(gap, key, event, certain, one_by_one));
+            self.state
+                .change_sequence(self.program, id, self.limits, |held| held.came(gap, key, event, certain, one_by_one));
         }
         self.it = Some(event.clone());
     }
@@ -67,27 +68,32 @@ impl<'p> Eval<'p, '_> {
         self.steps += found.partials.len() as u64;
         // The earliest first, so that the latest is what stays.
         for (partial, same) in found.partials.into_iter().rev() {
-            let mut holds = matches.and(certainty(&partial, sequence.span)).and(equal(same, sequence.span));
-            holds = holds.and(within(&step.gap, &partial.place, &place, sequence.span));
-            if holds == Tri::False {
-                continue;
-            }
-            self.bind_steps(sequence, &partial);
-            self.it = Some(event.clone());
-            holds = holds.and(self.all(&step.rest));
-            if holds != Tri::False
-                && let Some(guard) = step.gap.without.as_ref().filter(|guard| !guard.late)
-            {
-                let free = self.without(id, guard, before + 1, &guard.asked, &guard.rest, partial.place.seq, event.seq);
-                holds = holds.and(free);
-            }
+            let near = within(&step.gap, &partial.place, &place, sequence.span);
+            let near = matches.and(equal(same, sequence.span)).and(near);
+            let holds = self.blaming(sequence.span, |eval| {
+                let mut holds = near.and(eval.certainty(&partial));
+                if holds == Tri::False {
+                    return holds;
+                }
+                eval.bind_steps(sequence, &partial);
+                eval.it = Some(event.clone());
+                holds = holds.and(eval.all(&step.rest));
+                if holds != Tri::False
+                    && let Some(guard) = step.gap.without.as_ref().filter(|guard| !guard.late)
+                {
+                    let (after, before_) = (partial.place.seq, event.seq);
+                    let free = eval.without(id, guard, before + 1, &guard.asked, &guard.rest, after, before_);
+                    holds = holds.and(free);
+                }
+                holds
+            });
             if holds != Tri::False {
                 self.it = Some(event.clone());
-                self.file(id, sequence, before + 1, Some(&partial), event, holds == Tri::True);
+                self.file(id, sequence, before + 1, Some(&partial), event, holds);
             }
         }
         if found.lost.is_some_and(|lost| lost.matters(&step.gap, &place)) {
-            self.state.change_sequence(self.program, id, |held| held.lose(before + 1, Lost::at(place)));
+            self.state.change_sequence(self.program, id, self.limits, |held| held.lose(before + 1, Lost::at(place)));
         }
     }
 
@@ -99,7 +105,7 @@ impl<'p> Eval<'p, '_> {
         i: usize,
         before: Option<&Partial>,
         event: &Arc<Event>,
-        certain: bool,
+        holds: Tri,
     ) {
         let Some(step) = sequence.steps.get(i) else { return };
         if let Some(slot) = step.slot {
@@ -130,11 +136,20 @@ impl<'p> Eval<'p, '_> {
                 .collect(),
             None => ends.clone(),
         };
-        let partial = Partial { seqs, events, ends, same, certain, place: Place::of(event) };
+        let partial = Partial { seqs, events, ends, same, holds, place: Place::of(event) };
         let Some(next) = sequence.gap(i + 1) else { return };
         let mut compared = 0;
-        self.state.change_sequence(self.program, id, |held| compared = held.file(i, key, partial, next));
+        let file = |held: &mut SequenceState| compared = held.file(i, key, partial, next);
+        self.state.change_sequence(self.program, id, self.limits, file);
         self.steps += 1 + compared as u64 / 8;
+    }
+
+    /// Whether a partial match holds.
+    fn certainty(&mut self, partial: &Partial) -> Tri {
+        if let Tri::Unknown(why) = partial.holds {
+            self.note(why);
+        }
+        partial.holds
     }
 
     fn bind_steps(&mut self, sequence: &'p Sequence, partial: &Partial) {
@@ -164,7 +179,7 @@ impl<'p> Eval<'p, '_> {
         let Some(held) = self.state.sequences.get(&id) else { return Tri::True };
         if !guard.one_by_one {
             return match held.came_after(gap, &key, after) {
-                (_, true) => Tri::Unknown(Why::new(WhyKind::Budget, at)),
+                (_, true) => Tri::Unknown(self.out_of(Limit::LookBack, at)),
                 (Some(came), _) => Tri::from_bool(!came),
                 (None, _) => Tri::Unknown(Why::new(WhyKind::Candidate, at)),
             };
@@ -182,7 +197,7 @@ impl<'p> Eval<'p, '_> {
             }
         }
         if suspects.incomplete && came != Tri::True {
-            came = Tri::Unknown(Why::new(WhyKind::Budget, at));
+            came = Tri::Unknown(self.out_of(Limit::LookBack, at));
         }
         came.negate()
     }
@@ -193,7 +208,13 @@ impl<'p> Eval<'p, '_> {
     pub(super) fn ask_sequence(&mut self, ask: &'p SequenceAsk, at: Span) -> Val {
         // What the answer rests on are the events of the match, not what the conditions read.
         let record = self.record.take();
-        let (found, seqs) = self.complete(ask, at);
+        let ((found, seqs), _) = self.noting(|eval| {
+            let found = eval.complete(ask, at);
+            if !matches!(found.0, Tri::Unknown(_)) {
+                eval.short = None;
+            }
+            found
+        });
         self.record = record;
         if let Some(record) = &mut self.record {
             record.extend(seqs);
@@ -203,8 +224,8 @@ impl<'p> Eval<'p, '_> {
 
     /// Whether there is a complete match, and the events of the latest one.
     fn complete(&mut self, ask: &'p SequenceAsk, at: Span) -> (Tri, Vec<Seq>) {
-        if self.state.incomplete {
-            return (Tri::Unknown(Why::new(WhyKind::Budget, at)), Vec::new());
+        if let Some(limit) = self.state.incomplete {
+            return (Tri::Unknown(self.out_of(limit, at)), Vec::new());
         }
         let mut present = self.all(&ask.present);
         let mut key = self.parts(&ask.key);
@@ -230,7 +251,7 @@ impl<'p> Eval<'p, '_> {
         let mut result = (Tri::False, Vec::new());
         for (partial, same) in found.partials {
             self.steps += 1;
-            let mut holds = present.and(certainty(&partial, at)).and(equal(same, at));
+            let mut holds = present.and(self.certainty(&partial)).and(equal(same, at));
             holds = holds.and(within(&sequence.this, &partial.place, &place, at));
             if holds != Tri::False {
                 holds = holds.and(self.late(id, ask, sequence, &partial));
@@ -243,7 +264,7 @@ impl<'p> Eval<'p, '_> {
         }
         self.it = outer;
         if result.0 != Tri::True && found.lost.is_some_and(|lost| lost.matters(&sequence.this, &place)) {
-            result.0 = Tri::Unknown(Why::new(WhyKind::Budget, at));
+            result.0 = Tri::Unknown(self.out_of(Limit::LookBack, at));
         }
         result
     }
@@ -276,10 +297,6 @@ impl<'p> Eval<'p, '_> {
         }
         holds
     }
-}
-
-fn certainty(partial: &Partial, at: Span) -> Tri {
-    if partial.certain { Tri::True } else { Tri::Unknown(Why::new(WhyKind::Candidate, at)) }
 }
 
 fn within(gap: &Gap, from: &Place, to: &Place, at: Span) -> Tri {

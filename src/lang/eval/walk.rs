@@ -14,11 +14,8 @@ use crate::{
         tally::{Item, answer_items},
         val::{Datum, Tri, Val, Why, WhyKind},
     },
-    model::{Seq, Value},
+    model::{Limit, Seq, Value},
 };
-
-/// How many candidates a quantifier over a fact looks at.
-pub(in crate::lang) const CANDIDATES: usize = 256;
 
 /// One element of what a quantifier walks over.
 struct Candidate {
@@ -56,22 +53,23 @@ impl<'p> Eval<'p, '_> {
                     }
                     None => None,
                 };
-                if self.state.incomplete {
-                    return Err(Why::new(WhyKind::Budget, at));
+                if let Some(limit) = self.state.incomplete {
+                    return Err(self.out_of(limit, at));
                 }
+                let most = self.limits.fact_entries;
                 let mut more = self.doubt(*fact, at);
                 let empty = FactState::default();
                 let held = self.state.facts.get(fact).unwrap_or(&empty);
                 let entries = match wanted {
-                    Some((index, value)) => held.indexed(index, &value, CANDIDATES + 1),
-                    None => held.entries().take(CANDIDATES + 1).collect(),
+                    Some((index, value)) => held.indexed(index, &value, most + 1),
+                    None => held.entries().take(most + 1).collect(),
                 };
-                if entries.len() > CANDIDATES {
-                    more = Some(Why::new(WhyKind::Budget, at));
+                if entries.len() > most {
+                    more = Some(Why::new(WhyKind::Budget(Limit::FactEntries), at));
                 }
                 let candidates = entries
                     .into_iter()
-                    .take(CANDIDATES)
+                    .take(most)
                     .map(|entry| Candidate {
                         key: entry.key_val(),
                         value: fact::seen_value(&entry.value, self.doubt(*fact, at)),
@@ -87,6 +85,9 @@ impl<'p> Eval<'p, '_> {
     }
 
     fn bind(&mut self, walk: &Walk, key: Val, value: Val) {
+        if let Val::Unknown(why) = value {
+            self.note(why);
+        }
         if let Some(slot) = walk.key {
             self.set_slot(slot, key);
         }

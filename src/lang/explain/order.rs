@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Join, LOOK_BACK, Reads, words};
+use super::{Join, Reads, words};
 use crate::lang::program::{Asked, Gap, Node, Program, SequenceAsk, Step};
 
 /// An order of earlier events that a policy asks for.
@@ -51,7 +51,7 @@ impl Reads<'_> {
     pub(super) fn orders(&self, program: &Program) -> Vec<OrderUse> {
         let mut uses: Vec<OrderUse> = Vec::new();
         for (ask, node) in &self.orders {
-            if let Some(order) = program.order_use(ask, node)
+            if let Some(order) = program.order_use(ask, node, self.limits.look_back)
                 && !uses.contains(&order)
             {
                 uses.push(order);
@@ -62,7 +62,7 @@ impl Reads<'_> {
 }
 
 impl Program {
-    fn order_use(&self, ask: &SequenceAsk, node: &Node) -> Option<OrderUse> {
+    fn order_use(&self, ask: &SequenceAsk, node: &Node, most: usize) -> Option<OrderUse> {
         let sequence = self.sequences.get(ask.sequence)?;
         let ends = sequence.steps.iter().flat_map(|step| &step.ends).zip(&ask.key);
         let looks_back = sequence.looks_back() || !ask.late.is_empty();
@@ -72,7 +72,7 @@ impl Program {
             then_this: self.between(&sequence.this),
             joined_on: ends.map(|(e, p)| Join { earlier: self.written(e), present: self.written(p) }).collect(),
             tested_one_by_one: ask.late.iter().map(|(_, c)| self.written(c)).collect(),
-            at_most: looks_back.then_some(LOOK_BACK),
+            at_most: looks_back.then_some(most),
         })
     }
 

@@ -8,9 +8,14 @@ use crate::{
     diag::{Sources, Style},
     keywords::Categories,
     lang::{Surroundings, compile, parse},
+    model::Limits,
 };
 
 fn explain(text: &str) -> Explanation {
+    explain_within(text, &Limits::default())
+}
+
+fn explain_within(text: &str, limits: &Limits) -> Explanation {
     let mut sources = Sources::new();
     let file = sources.add("p.policy", text);
     let (module, problems) = parse(file, text);
@@ -25,7 +30,7 @@ fn explain(text: &str) -> Explanation {
     let (program, found) = compile(&[module], &around);
     let shown = problems.render(&around.sources, Style::Plain) + &found.render(&around.sources, Style::Plain);
     assert!(program.is_some(), "{shown}");
-    program.unwrap().explain("P").unwrap()
+    program.unwrap().explain("P", limits).unwrap()
 }
 
 #[test]

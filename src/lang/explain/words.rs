@@ -91,10 +91,10 @@ pub(super) fn windows(window: &Window) -> Vec<String> {
 }
 
 /// What a store keeps.
-pub(super) fn keeps(op: HistoryOp, look_back: bool, element: Option<&str>, joins: usize) -> String {
+pub(super) fn keeps(op: HistoryOp, look_back: Option<usize>, element: Option<&str>, joins: usize) -> String {
     let element = element.unwrap_or("it");
-    let kept = if look_back {
-        format!("the last {} such events", super::LOOK_BACK)
+    let kept = if let Some(most) = look_back {
+        format!("the last {most} such events")
     } else {
         match op {
             HistoryOp::Once | HistoryOp::Count => "how many there were".to_owned(),
