@@ -181,6 +181,11 @@ fn the_tests_of_the_airline_notice_every_change_of_its_rules() {
 }
 
 #[test]
+fn the_tests_of_the_starter_notice_every_change_of_its_rules() {
+    notices_every_change("starter");
+}
+
+#[test]
 fn the_tests_of_the_travel_desk_notice_every_change_of_its_rules() {
     notices_every_change("traveldesk");
 }

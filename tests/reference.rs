@@ -12,9 +12,11 @@ use std::{
 
 use drawn::drawn;
 use probity::{
+    config::{Config, Given},
     diag::Style,
     engine::{load_pack_files, run_tests},
     lang::builtin::{self, DependsOn},
+    model::{Limit, Limits},
 };
 
 /// The fenced blocks of a text, with what stands after the fence.
@@ -47,15 +49,17 @@ fn every_example_of_the_reference_gives_what_it_shows() {
     let text = fs::read_to_string("grammar/README.md").unwrap();
     let blocks = blocks(&text);
     let (mut compiled, mut run) = (0, 0);
-    let (mut keywords, mut tools) = (String::new(), None);
+    let (mut keywords, mut tools, mut limits) = (String::new(), None, None);
     for (at, (word, body)) in blocks.iter().enumerate() {
         match word.as_str() {
             "keywords" => keywords = body.clone(),
             "tools" => tools = Some(body.clone()),
+            "limits" => limits = Some(body.clone()),
             "policy" => {
                 let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
                 let manifest = "name: example\nversion: 1.0.0\nformat: 1\ndescription: x\nerrors: {prefix: Error}\n";
-                files.insert("pack.yaml".into(), manifest.into());
+                let manifest = manifest.to_owned() + &limits.take().unwrap_or_default();
+                files.insert("pack.yaml".into(), manifest.into_bytes());
                 if body.contains("mentions") {
                     files.insert("keywords.yaml".into(), keywords.clone().into_bytes());
                 }
@@ -86,6 +90,24 @@ fn every_example_of_the_reference_gives_what_it_shows() {
 #[test]
 fn the_table_of_functions_is_that_of_the_program() {
     drawn("grammar/README.md", "functions", &builtin::reference());
+}
+
+/// The figures of the table of limits, and the settings of the server that it names.
+#[test]
+fn the_table_of_limits_is_that_of_the_program() {
+    let text = fs::read_to_string("grammar/README.md").unwrap();
+    for limit in Limit::ALL {
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{}` |", limit.key()))).unwrap();
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let flag = cells[2].trim_matches('`').trim_start_matches("--");
+        assert_eq!(cells[3..5], [limit.default().to_string(), limit.most().to_string()], "{row}");
+        let mut given = Given::default();
+        assert!(given.set(flag, "1"), "{row}");
+        let limits = Config::load(&given, [], None).unwrap().settings.limits;
+        let mut expected = Limits::most();
+        expected.set(limit, 1);
+        assert_eq!(limits, expected, "{row}");
+    }
 }
 
 /// A function is one sentence to whoever looks it up, and something that can be tried.

@@ -123,3 +123,13 @@ fn sizes_have_units() {
         assert_eq!(bytes(bad), Err(Expected::Bytes), "{bad}");
     }
 }
+
+#[test]
+fn the_limits_of_a_session_have_ends() {
+    let config = Config::load(&given(&[("max-look-back", "1000")]), [], None).unwrap();
+    assert_eq!(config.settings.limits, Limits { look_back: 1000, ..Limits::most() });
+    for (text, key) in [("0", "max-openings"), ("4097", "max-look-back"), ("many", "max-session-tokens")] {
+        let error = Config::load(&given(&[(key, text)]), [], None).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{text}` for --{key} is not a whole number from 1 to ")), "{error}");
+    }
+}

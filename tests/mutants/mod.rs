@@ -28,7 +28,7 @@ pub struct Mutant {
 }
 
 /// What is put for what, wherever it stands in a rule outside of texts and patterns.
-const SWAPS: [(&str, &str); 35] = [
+const SWAPS: [(&str, &str); 38] = [
     (" and ", " or "),
     (" or ", " and "),
     (" == ", " != "),
@@ -42,6 +42,9 @@ const SWAPS: [(&str, &str); 35] = [
     ("not ", ""),
     ("deny if ", "deny unless "),
     ("deny unless ", "deny if "),
+    ("review if ", "review unless "),
+    ("review unless ", "review if "),
+    (" without user", ""),
     ("any ", "all "),
     ("any ", "none "),
     ("none ", "any "),
@@ -168,7 +171,11 @@ fn of_yaml(line: &str) -> Changes {
 fn literals(code: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut open: Option<(usize, char)> = None;
+    let mut escaped = false;
     for (at, c) in code.char_indices() {
+        if std::mem::replace(&mut escaped, open.is_some() && !escaped && c == '\\') {
+            continue;
+        }
         match open {
             Some((start, mark)) if c == mark => {
                 found.push(start..at + 1);

@@ -178,3 +178,96 @@ fn a_semantic_policy_costs_nothing() {
     asks      Is the agent kind?
     ");
 }
+
+#[test]
+fn an_order_of_events() {
+    let text = r#"policy P "no send after reading, unless a human looked" {
+  severity 1
+  on call send
+  deny if once(result read as r where not it.is_error then call pack where it.args.id == r.call.args.id within 10m without (call inspect where it.args.id == r.call.args.id) then this within 5 turns)
+      or once(call open as o then call move where it.args.size > o.args.size)
+}"#;
+    let limits = Limits { look_back: 32, ..Limits::default() };
+    insta::assert_snapshot!(explain_within(text, &limits), @r"
+    P  no send after reading, unless a human looked
+    p.policy:1
+
+    effect    deny, severity 1
+    judges    each call of send
+
+    fires when this holds
+      at least one of
+        once(result read as r where not it.is_error then call pack where it.args.id == r.call.args.id within 10m without (call inspect where it.args.id == r.call.args.id) then this within 5 turns)
+        once(call open as o then call move where it.args.size > o.args.size)
+
+    orders of events that it asks for
+      once(result read as r where not it.is_error then call pack where it.args.id == r.call.args.id within 10m without (call inspect where it.args.id == r.call.args.id) then this within 5 turns)
+        first   each result of read
+        where   not it.is_error, tested once, when it arrives
+        then    each call of pack
+        where   it.args.id equals r.call.args.id, found by an index
+        between within 10m
+        between without each call of inspect, found by an index
+        then    the judged event
+        between within 5 turns
+        keeps   the last 32 incomplete matches of each step and value
+      once(call open as o then call move where it.args.size > o.args.size)
+        first   each call of open
+        then    each call of move
+        where   it.args.size > o.args.size, tested one by one
+        keeps   the last 32 incomplete matches of each step and value
+
+    cost      bounded per event, looks back
+              `once(result read as r where not it.is_error then call pack where it.args.id == r.call.args.id within 10m without (call inspect where it.args.id == r.call.args.id) then this within 5 turns)` looks at incomplete matches one by one, at most 32 a step
+              `once(call open as o then call move where it.args.size > o.args.size)` looks at incomplete matches one by one, at most 32 a step
+    ");
+}
+
+#[test]
+fn values_that_come_from_texts() {
+    let text = r#"policy P "no address from a page" {
+  severity 1
+  on call send
+  deny if derived_from(args.to, result fetch where not it.is_error)
+      or carries(args.body, result fetch, it.json.token)
+}"#;
+    let limits = Limits { tokens: 5_000, ..Limits::default() };
+    insta::assert_snapshot!(explain_within(text, &limits), @"
+    P  no address from a page
+    p.policy:1
+
+    effect    deny, severity 1
+    judges    each call of send
+
+    fires when this holds
+      at least one of
+        derived_from(args.to, result fetch where not it.is_error)
+        carries(args.body, result fetch, it.json.token)
+
+    what it asks about earlier events
+      derived_from(args.to, result fetch where not it.is_error)
+        about   each result of fetch
+        where   not it.is_error, tested once, when it arrives
+        keeps   the tokens of their texts, and those of user and system messages: at most 5000 in the session
+        answer  by looking at them: at most 256
+      carries(args.body, result fetch, it.json.token)
+        about   each result of fetch
+        keeps   the tokens of `it.json.token`, and those of user and system messages: at most 5000 in the session
+        answer  by looking at them: at most 256
+
+    cost      bounded per event, no scan of history
+              `derived_from(args.to, result fetch where not it.is_error)` looks at places of a token one by one, at most 256
+              `carries(args.body, result fetch, it.json.token)` looks at places of a token one by one, at most 256
+    ");
+}
+
+#[test]
+fn a_window_that_may_have_opened_says_how_often() {
+    let text = r#"policy P "slowly" { severity 1 on call pay deny if count(call pay since user) > 3 }"#;
+    let limits = Limits { openings: 4, ..Limits::default() };
+    let explanation = explain_within(text, &limits).to_string();
+    assert!(
+        explanation.contains("since the latest of: each user message; at most 4 possible openings"),
+        "{explanation}"
+    );
+}
