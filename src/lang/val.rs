@@ -157,11 +157,12 @@ impl Tri {
         }
     }
 
-    /// Kleene's and.
+    /// Kleene's and. Of two reasons a limit comes first: without it the answer may be decided.
     pub fn and(self, other: Tri) -> Tri {
         match (self, other) {
             (Tri::False, _) | (_, Tri::False) => Tri::False,
             (Tri::True, x) => x,
+            (Tri::Unknown(_), Tri::Unknown(why)) if why.limit().is_some() => Tri::Unknown(why),
             (unknown, _) => unknown,
         }
     }

@@ -138,6 +138,10 @@ fn of_rule(line: &str) -> Changes {
         let places = code.match_indices(from).map(|(at, _)| at).filter(|at| outside(*at));
         changes.extend(places.map(|at| (at..at + from.len(), to.to_owned())));
     }
+    // One of several conditions that are written a line each.
+    if code.trim_start().starts_with("or ") || code.trim_start().starts_with("and ") {
+        changes.push((0..line.len(), String::new()));
+    }
     // A condition on whether a policy or a fact applies, or on what is known, always holds.
     if let Some(at) = code.find("when ") {
         changes.push((at + 5..code.trim_end().len(), "true".to_owned()));
@@ -173,7 +177,8 @@ fn literals(code: &str) -> Vec<Range<usize>> {
     let mut open: Option<(usize, char)> = None;
     let mut escaped = false;
     for (at, c) in code.char_indices() {
-        if std::mem::replace(&mut escaped, open.is_some() && !escaped && c == '\\') {
+        if escaped || (open.is_some() && c == '\\') {
+            escaped = !escaped;
             continue;
         }
         match open {

@@ -137,6 +137,18 @@ fn of_the_tokens_of_texts_so_many_are_kept() {
 }
 
 #[test]
+fn of_several_reasons_the_limit_is_named() {
+    let text = r#"policy P "p" { severity 1 on call send deny if carries(args.to, result fetch, it.json.id) }"#;
+    let limits = Limits { tokens: 1, ..Limits::default() };
+    // The second page has no id, so it may be any; and the user's text does not fit, so it may have cleared the first.
+    let pages = ["{\\\"id\\\": \\\"mallory\\\"}", "a page without"];
+    let mut trace = send(&pages, "mallory");
+    trace.insert(2, message(r#"{"role":"user","content":"hello there"}"#));
+    assert_eq!(last(text, limits, &trace), open("P", Limit::Tokens));
+    assert_eq!(last(text, Limits::default(), &trace), hit("P"));
+}
+
+#[test]
 fn of_the_places_of_a_token_so_many_are_looked_at() {
     let pages = ["acct 77", "77 acct", "77 acct"];
     assert_eq!(last(DERIVED, looking_back(3), &send(&pages, "acct 77")), hit("P"));
