@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-use crate::support::{House, end, fields, items, message, reason, request, user};
+use crate::support::{House, end, fields, items, message, reason, request, user, write_pack};
 
 #[tokio::test]
 async fn a_message_that_is_too_large_names_limit_and_size() {
@@ -69,6 +69,27 @@ async fn sessions_are_bounded_and_ended_ones_make_room() {
     engine.observe(request("c", items(0, [user("x")]))).await.unwrap();
     let gone = engine.observe(request("a", items(1, [end()]))).await.unwrap_err();
     assert_eq!(reason(&gone).0, "SESSION_NOT_OPEN");
+}
+
+#[tokio::test]
+async fn what_a_session_may_cost_is_the_smaller_of_the_packs_and_the_servers_limit() {
+    let policies = r#"policy RISE "r" {
+      severity 1
+      on user
+      deny if once(user where it.text contains "go" and len(it.text) > len(text) within 50 events)
+    }"#;
+    // The pack's limit is 256.
+    for (look_back, undecided) in [(1, vec!["budget ran out: look_back".to_owned()]), (4096, Vec::new())] {
+        let house = House::with(|s| s.limits.look_back = look_back).await;
+        write_pack(house.rules.path(), "guard", "1.1.0", policies);
+        house.service().reload().await.unwrap();
+        let texts = ["going far", "go on", "listen"];
+        let asked = request("s", items(0, texts.map(user)));
+        let answer = house.engine().await.observe(asked).await.unwrap().into_inner();
+        let last = answer.results.last().unwrap();
+        let reasons: Vec<String> = last.undecided.iter().map(|u| u.reason.clone()).collect();
+        assert_eq!(reasons, undecided, "{look_back}");
+    }
 }
 
 #[tokio::test]
