@@ -99,9 +99,14 @@ impl<'p, 's> Eval<'p, 's> {
     pub(super) fn noting<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, Option<Limit>) {
         let outer = self.short.take();
         let result = f(self);
-        let inner = self.short;
-        self.short = outer.or(inner);
-        (result, inner)
+        (result, self.noted(outer))
+    }
+
+    /// The limit that left something open since the one before was put aside, which is put back.
+    fn noted(&mut self, before: Option<Limit>) -> Option<Limit> {
+        let since = self.short;
+        self.short = before.or(since);
+        since
     }
 
     /// Evaluates a condition. Where it is open and a limit left something in it open, that is the reason: without
@@ -117,9 +122,11 @@ impl<'p, 's> Eval<'p, 's> {
     /// recurses, and its frame would be that of every expression.
     #[inline(never)]
     fn operand(&mut self, node: &'p Node) -> Val {
-        match self.noting(|eval| eval.eval(node)) {
-            (Val::Unknown(_), Some(limit)) => Val::unknown(WhyKind::Budget(limit), node.at),
-            (val, _) => val,
+        let before = self.short.take();
+        let val = self.eval(node);
+        match (self.noted(before), &val) {
+            (Some(limit), Val::Unknown(_)) => Val::unknown(WhyKind::Budget(limit), node.at),
+            _ => val,
         }
     }
 
@@ -318,7 +325,9 @@ impl<'p, 's> Eval<'p, 's> {
         }
         let lets = self.lets;
         let Some(node) = lets.get(i) else { return Val::Absent };
-        let (val, short) = self.noting(|eval| eval.eval(node));
+        let before = self.short.take();
+        let val = self.eval(node);
+        let short = self.noted(before);
         if let Some(place) = self.memo.get_mut(i) {
             *place = Some((val.clone(), short));
         }
