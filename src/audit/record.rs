@@ -277,7 +277,7 @@ pub struct Judged {
     pub hits: Vec<HitRecord>,
     /// Firings of other effects.
     pub signals: Vec<SignalRecord>,
-    /// Policies that could not be decided: policy, turn, and the path or budget that was missing.
+    /// Policies that could not be decided: policy, turn, and the path that was missing or the limit that was reached.
     pub undecided: Vec<(PolicyId, Turn, String)>,
     /// What could not be taken in: turn and reason.
     pub malformed: Vec<(Turn, String)>,
