@@ -247,17 +247,8 @@ macro_rules! setting {
 
 /// A limit of a session; by default packs may ask for as much as there is.
 macro_rules! limit {
-    ($key:literal, $default:literal, $help:literal, $limit:ident) => {
-        Setting {
-            key: $key,
-            help: $help,
-            default: $default,
-            switch: false,
-            apply: |settings, text| {
-                settings.limits.set(Limit::$limit, read::limit(text, Limit::$limit)?);
-                Ok(())
-            },
-        }
+    ($key:literal, $default:literal, $help:literal, $field:ident, $limit:ident) => {
+        setting!($key, $default, $help, limits.$field, |t| read::limit(t, Limit::$limit))
     };
 }
 
@@ -292,12 +283,18 @@ pub const SETTINGS: &[Setting] = &[
     setting!("max-sessions", "100000", "Open sessions", max_sessions, |t| at_least(t, 1)),
     setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, some_span),
     setting!("max-session-bytes", "64MiB", "What rules may remember of a session", limits.state_bytes, size),
-    limit!("max-session-tokens", "400000", "Tokens of texts that rules may keep of a session", Tokens),
-    limit!("max-event-steps", "1000000", "Steps that judging one event may take", EventSteps),
-    limit!("max-turn-steps", "16000000", "Steps that judging one message may take", TurnSteps),
-    limit!("max-look-back", "4096", "Earlier events that rules may look at one by one", LookBack),
-    limit!("max-openings", "64", "Possible openings that rules may keep of a `since` window", Openings),
-    limit!("max-fact-entries", "4096", "Entries of a fact that rules may look at one by one", FactEntries),
+    limit!("max-session-tokens", "400000", "Tokens of texts that rules may keep of a session", tokens, Tokens),
+    limit!("max-event-steps", "1000000", "Steps that judging one event may take", event_steps, EventSteps),
+    limit!("max-turn-steps", "16000000", "Steps that judging one message may take", turn_steps, TurnSteps),
+    limit!("max-look-back", "4096", "Earlier events that rules may look at one by one", look_back, LookBack),
+    limit!("max-openings", "64", "Possible openings that rules may keep of a `since` window", openings, Openings),
+    limit!(
+        "max-fact-entries",
+        "4096",
+        "Entries of a fact that rules may look at one by one",
+        fact_entries,
+        FactEntries
+    ),
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
