@@ -44,7 +44,7 @@ fn faults(report: &TestReport) -> Vec<String> {
 }
 
 #[test]
-fn every_pack_passes_its_tests_and_they_fire_every_policy() {
+fn every_pack_passes_its_tests_and_they_fire_every_policy_and_ask_every_probe() {
     let rules = rules();
     assert!(rules.iter().len() > 0, "no packs");
     for pack in rules.iter() {
@@ -57,8 +57,8 @@ fn every_pack_passes_its_tests_and_they_fire_every_policy() {
             pack.policies().len(),
             report.never_fired.len()
         );
-        // A pack of probes alone has no verdicts on traces to test.
-        assert!(!report.results.is_empty() || pack.policies().len() == 0, "{} has no tests", pack.name());
+        assert!(!report.results.is_empty(), "{} has no tests", pack.name());
+        assert!(report.never_asked.is_empty(), "{}: never asked: {:?}", pack.name(), report.never_asked);
         assert!(faults.is_empty(), "{}: {} faults\n{}", pack.name(), faults.len(), faults.join("\n"));
         assert!(report.passed());
         assert!(report.never_fired.is_empty(), "{}: never fired: {:?}", pack.name(), report.never_fired);

@@ -49,7 +49,7 @@ impl Summary {
             version: pack.version().to_string(),
             digest: pack.digest().to_string(),
             policies: pack.policies().len(),
-            tests: pack.tests().len(),
+            tests: pack.tests().len() + pack.drift_tests().sessions.len() + pack.drift_tests().redaction.len(),
         }
     }
 }

@@ -38,6 +38,8 @@ struct Tested {
     tests: Vec<Test>,
     /// Policies with a predicate that fired in no test.
     never_fired: Vec<String>,
+    /// Probes that no test asks.
+    never_asked: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -49,13 +51,14 @@ struct Test {
 
 impl Tested {
     fn of(pack: &Arc<Pack>) -> Tested {
-        let TestReport { results, never_fired } = run_tests(pack);
+        let TestReport { results, never_fired, never_asked } = run_tests(pack);
         let tests = results.into_iter().map(|r| Test { name: r.name, passed: r.faults.is_empty(), faults: r.faults });
         Tested {
             pack: pack.name().to_string(),
             version: pack.version().to_string(),
             tests: tests.collect(),
             never_fired: never_fired.iter().map(ToString::to_string).collect(),
+            never_asked,
         }
     }
 }
@@ -90,8 +93,11 @@ fn table(report: &Report, out: &mut Output) -> Result<(), super::Failure> {
         }
         if pack.tests.is_empty() {
             out.line("  no tests")?;
-        } else if !pack.never_fired.is_empty() {
-            out.line(format_args!("  reached by no test: {}", pack.never_fired.join(", ")))?;
+        } else {
+            let untouched: Vec<&str> = pack.never_fired.iter().chain(&pack.never_asked).map(String::as_str).collect();
+            if !untouched.is_empty() {
+                out.line(format_args!("  reached by no test: {}", untouched.join(", ")))?;
+            }
         }
         out.line("")?;
     }

@@ -150,6 +150,9 @@ pub enum Action {
 }
 
 impl Action {
+    /// Every action, the mildest first.
+    pub const ALL: [Action; 3] = [Action::LogOnly, Action::ElevatedReview, Action::RestrictedMode];
+
     /// Its name in signals.
     pub fn word(self) -> &'static str {
         match self {
@@ -170,7 +173,7 @@ impl Action {
 
     /// The action of that name.
     pub fn from_word(word: &str) -> Option<Action> {
-        [Action::LogOnly, Action::ElevatedReview, Action::RestrictedMode].into_iter().find(|a| a.word() == word)
+        Action::ALL.into_iter().find(|a| a.word() == word)
     }
 }
 
@@ -247,6 +250,10 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// Every standing.
+    pub const ALL: [Standing; 4] =
+        [Standing::Counted, Standing::Legitimate, Standing::SummaryAnomaly, Standing::LowConfidence];
+
     /// Its name in signals.
     pub fn word(self) -> &'static str {
         match self {
@@ -259,8 +266,7 @@ impl Standing {
 
     /// The standing of that name.
     pub fn from_word(word: &str) -> Option<Standing> {
-        use Standing::{Counted, Legitimate, LowConfidence, SummaryAnomaly};
-        [Counted, Legitimate, SummaryAnomaly, LowConfidence].into_iter().find(|s| s.word() == word)
+        Standing::ALL.into_iter().find(|s| s.word() == word)
     }
 }
 

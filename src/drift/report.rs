@@ -25,6 +25,14 @@ pub enum SessionVerdict {
 }
 
 impl SessionVerdict {
+    /// Every verdict.
+    pub const ALL: [SessionVerdict; 4] = [
+        SessionVerdict::DriftDetected,
+        SessionVerdict::ConsistencyAnomaly,
+        SessionVerdict::Inconclusive,
+        SessionVerdict::Consistent,
+    ];
+
     /// Its name in reports.
     pub fn word(self) -> &'static str {
         match self {
@@ -37,8 +45,7 @@ impl SessionVerdict {
 
     /// The verdict of that name.
     pub fn from_word(word: &str) -> Option<SessionVerdict> {
-        use SessionVerdict::{ConsistencyAnomaly, Consistent, DriftDetected, Inconclusive};
-        [DriftDetected, ConsistencyAnomaly, Inconclusive, Consistent].into_iter().find(|v| v.word() == word)
+        SessionVerdict::ALL.into_iter().find(|v| v.word() == word)
     }
 }
 

@@ -19,6 +19,14 @@ pub enum Triangulation {
 }
 
 impl Triangulation {
+    /// Every classification.
+    pub const ALL: [Triangulation; 4] = [
+        Triangulation::Legitimate,
+        Triangulation::DriftSignal,
+        Triangulation::SummaryCalibrationAnomaly,
+        Triangulation::NoSignal,
+    ];
+
     /// Its name in signals.
     pub fn word(self) -> &'static str {
         match self {
@@ -31,8 +39,7 @@ impl Triangulation {
 
     /// The classification of that name.
     pub fn from_word(word: &str) -> Option<Triangulation> {
-        use Triangulation::{DriftSignal, Legitimate, NoSignal, SummaryCalibrationAnomaly};
-        [Legitimate, DriftSignal, SummaryCalibrationAnomaly, NoSignal].into_iter().find(|t| t.word() == word)
+        Triangulation::ALL.into_iter().find(|t| t.word() == word)
     }
 }
 

@@ -146,6 +146,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         redactor,
         drift,
         tests: spec.tests,
+        drift_tests: spec.drift_tests,
     };
     match Pack::new(parts) {
         Ok(pack) => (Some(Arc::new(pack)), problems),

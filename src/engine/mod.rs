@@ -2,10 +2,11 @@
 //!
 //! `pack` is what was loaded, immutable and shared; `session` takes messages and proposals in and
 //! answers; `drift` compares answers to probes; `episode` runs a whole trace through a session; `load` reads packs from folders;
-//! `packtest` runs a pack's own tests; `walk` says of one policy how each event of a trace fared. The
+//! `packtest` and `drifttest` run a pack's own tests; `walk` says of one policy how each event of a trace fared. The
 //! server, the command line and the tests all judge here.
 
 mod drift;
+mod drifttest;
 mod episode;
 mod load;
 mod pack;

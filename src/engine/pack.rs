@@ -6,7 +6,7 @@ use crate::{
     ingest::ErrorRule,
     lang::Program,
     model::{Digest, Effect, Gate, Limits, Num, PolicyId},
-    pack::{Calibration, DriftSpec, TestCase},
+    pack::{Calibration, DriftSpec, DriftTests, TestCase},
     redact::Redactor,
     reward::{Components, Counted, Discount},
 };
@@ -42,6 +42,8 @@ pub struct PackParts {
     pub drift: Option<Arc<DriftSpec>>,
     /// Its own tests.
     pub tests: Vec<TestCase>,
+    /// The tests of its drift half.
+    pub drift_tests: DriftTests,
 }
 
 /// A compiled pack.
@@ -157,6 +159,11 @@ impl Pack {
     /// Its own tests.
     pub fn tests(&self) -> &[TestCase] {
         &self.parts.tests
+    }
+
+    /// The tests of its drift half.
+    pub fn drift_tests(&self) -> &DriftTests {
+        &self.parts.drift_tests
     }
 
     /// The declared policies, in the order of the files.

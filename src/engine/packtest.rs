@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{EpisodeOutcome, Pack, run_episode};
+use super::{EpisodeOutcome, Pack, drifttest, run_episode};
 use crate::{
     ingest::{Episode, Messages},
     model::{PolicyId, Turn},
@@ -16,6 +16,8 @@ pub struct TestReport {
     pub results: Vec<TestResult>,
     /// Policies with a predicate that fired in no test.
     pub never_fired: Vec<PolicyId>,
+    /// Probes that no test asks.
+    pub never_asked: Vec<String>,
 }
 
 impl TestReport {
@@ -37,7 +39,7 @@ pub struct TestResult {
 /// Runs all tests of a pack.
 pub fn run_tests(pack: &Arc<Pack>) -> TestReport {
     let mut fired: BTreeSet<PolicyId> = BTreeSet::new();
-    let results = pack
+    let mut results: Vec<TestResult> = pack
         .tests()
         .iter()
         .map(|test| {
@@ -54,7 +56,9 @@ pub fn run_tests(pack: &Arc<Pack>) -> TestReport {
         .filter(|p| p.effect != crate::model::Effect::Judge && !fired.contains(&p.id))
         .map(|p| p.id.clone())
         .collect();
-    TestReport { results, never_fired }
+    let (drift, never_asked) = drifttest::run(pack);
+    results.extend(drift);
+    TestReport { results, never_fired, never_asked }
 }
 
 fn run(pack: &Arc<Pack>, test: &TestCase) -> EpisodeOutcome {

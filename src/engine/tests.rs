@@ -49,6 +49,7 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         redactor: Arc::new(Redactor::new(Rules::standard(), [0; 32]).unwrap()),
         drift: None,
         tests: Vec::new(),
+        drift_tests: crate::pack::DriftTests::default(),
     };
     Arc::new(Pack::new(parts).unwrap())
 }

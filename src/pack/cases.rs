@@ -13,7 +13,8 @@
 //! ```
 //!
 //! What `expect` leaves out must not occur: `hits`, `undecided`, `signals` (policy and turn) and `malformed`
-//! (turns). The messages have a short form, see [`super::messages`].
+//! (turns). The messages have a short form, see [`super::messages`]. The same files may hold tests of the drift half,
+//! see [`super::drift_cases`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,7 @@ use crate::{
 };
 
 use super::{
+    drift_cases::{self, DriftTests},
     fields::{Fields, index, list, some_list, some_text, texts},
     messages,
     node::{Kind, Node},
@@ -32,31 +34,56 @@ use super::{
 /// The names of a pack's tests that were read so far.
 pub(super) type Names = BTreeMap<String, Span>;
 
+/// What a file of tests holds.
+#[derive(Default)]
+pub(super) struct Cases {
+    pub(super) traces: Vec<TestCase>,
+    pub(super) drift: DriftTests,
+    /// Where sessions stand.
+    pub(super) sessions: Option<Span>,
+}
+
 /// Reads a file of tests.
-pub(super) fn read(root: &Node, names: &mut Names, diags: &mut Diagnostics) -> Vec<TestCase> {
-    let Some(mut fields) = Fields::of(root, "a file of tests", diags) else { return Vec::new() };
-    let example = "tests: [{name: ..., messages: [...], expect: {...}}]";
-    let tests = fields.need("tests", example, diags).and_then(|n| some_list(n, "`tests`", diags));
+pub(super) fn read(root: &Node, names: &mut Names, diags: &mut Diagnostics) -> Cases {
+    let Some(mut fields) = Fields::of(root, "a file of tests", diags) else { return Cases::default() };
+    let answers = fields.get("answers").map(|n| drift_cases::answers(n, diags)).unwrap_or_default();
+    let (sessions, redaction) = (fields.get("drift"), fields.get("redaction"));
+    let tests = match (sessions, redaction) {
+        (None, None) => fields.need("tests", "tests: [{name: ..., messages: [...], expect: {...}}]", diags),
+        _ => fields.get("tests"),
+    };
+    let tests = tests.and_then(|n| some_list(n, "`tests`", diags)).unwrap_or_default();
     fields.finish(diags);
-    tests.unwrap_or_default().iter().filter_map(|node| test(node, names, diags)).collect()
+    Cases {
+        traces: tests.iter().filter_map(|node| test(node, names, diags)).collect(),
+        drift: DriftTests {
+            sessions: sessions.map(|n| drift_cases::sessions(n, &answers, names, diags)).unwrap_or_default(),
+            redaction: redaction.map(|n| drift_cases::redaction(n, names, diags)).unwrap_or_default(),
+        },
+        sessions: sessions.map(|n| n.span),
+    }
+}
+
+/// The name of a test, which no other test of the pack has.
+pub(super) fn name(fields: &mut Fields<'_>, names: &mut Names, diags: &mut Diagnostics) -> Option<Spanned<String>> {
+    let node = fields.need("name", "name: WHAT IT SHOWS", diags)?;
+    let text = some_text(node, "`name`", diags)?;
+    if let Some(first) = names.get(text) {
+        let what = format!("two tests have the name {}", quote(text));
+        diags.push(
+            Diagnostic::error(Code::NameTwice, node.span, what)
+                .secondary(*first, "the other one")
+                .help("give it another name"),
+        );
+    } else {
+        names.insert(text.to_owned(), node.span);
+    }
+    Some(Spanned { value: text.to_owned(), span: node.span })
 }
 
 fn test(node: &Node, names: &mut Names, diags: &mut Diagnostics) -> Option<TestCase> {
     let mut fields = Fields::of(node, "a test", diags)?;
-    let name = fields.need("name", "name: WHAT IT SHOWS", diags).and_then(|n| {
-        let text = some_text(n, "`name`", diags)?;
-        if let Some(first) = names.get(text) {
-            let what = format!("two tests have the name {}", quote(text));
-            diags.push(
-                Diagnostic::error(Code::NameTwice, n.span, what)
-                    .secondary(*first, "the other one")
-                    .help("give it another name"),
-            );
-        } else {
-            names.insert(text.to_owned(), n.span);
-        }
-        Some(Spanned { value: text.to_owned(), span: n.span })
-    });
+    let name = name(&mut fields, names, diags);
     let policies = fields.get("policies").and_then(|n| {
         let items = some_list(n, "`policies`", diags)?;
         Some(

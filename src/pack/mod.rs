@@ -6,6 +6,7 @@
 //! [`yaml`], and its shapes stay in this room: what leaves it is a [`PackSpec`].
 
 mod cases;
+mod drift_cases;
 mod fields;
 mod folder;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod terms;
 mod tools;
 mod yaml;
 
+pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
 pub use read::{read_pack, read_pack_files, read_rules};
 pub use spec::{
     Calibration, ComponentsSpec, DriftHalf, DriftSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec,

@@ -15,6 +15,7 @@ use crate::{
 
 use super::{
     cases::{self, Names},
+    drift_cases::{self, DriftTests},
     folder::{FileProblem, Folder, sorted_names},
     layout::{self, Part},
     lexicon,
@@ -123,6 +124,7 @@ impl Reading {
         let mut tools = None;
         let mut policies = Vec::new();
         let mut tests = Vec::new();
+        let (mut drift_tests, mut sessions) = (DriftTests::default(), None);
         let mut names = Names::new();
         let mut complete = folder.problems.is_empty();
         for (path, bytes) in folder.files {
@@ -154,7 +156,11 @@ impl Reading {
                 },
                 Part::Test => {
                     let read = self.yaml(file).map(|root| cases::read(&root, &mut names, &mut self.diags));
-                    tests.extend(read.unwrap_or_default());
+                    let read = read.unwrap_or_default();
+                    tests.extend(read.traces);
+                    drift_tests.sessions.extend(read.drift.sessions);
+                    drift_tests.redaction.extend(read.drift.redaction);
+                    sessions = sessions.or(read.sessions);
                 }
                 Part::Policy => policies.push(file),
                 Part::Ignored | Part::Unknown => {}
@@ -174,6 +180,14 @@ impl Reading {
             let read = self.drift(&drift, &keywords, manifest.calibration.claim());
             read.map_or(DriftHalf::Broken, |spec| DriftHalf::Usable(Box::new(spec)))
         };
+        match (&drift, sessions) {
+            (DriftHalf::Usable(spec), _) => {
+                let known = spec.library.probes().iter().map(|probe| &*probe.id);
+                drift_cases::check_probes(&drift_tests.sessions, known, &mut self.diags);
+            }
+            (DriftHalf::Absent, Some(span)) => drift_cases::without_probes(span, &mut self.diags),
+            (DriftHalf::Absent | DriftHalf::Broken, _) => {}
+        }
         let folder_name = root.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         PackSpec {
             root: root.to_owned(),
@@ -195,6 +209,7 @@ impl Reading {
             policies,
             complete,
             tests,
+            drift_tests,
         }
     }
 

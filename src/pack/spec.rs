@@ -14,6 +14,8 @@ use crate::{
     reward::Discount,
 };
 
+use super::DriftTests;
+
 /// A value with the place where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
@@ -83,6 +85,8 @@ pub struct PackSpec {
     pub complete: bool,
     /// The pack's own tests, by file and place.
     pub tests: Vec<TestCase>,
+    /// The tests of its drift half.
+    pub drift_tests: DriftTests,
 }
 
 impl PackSpec {
