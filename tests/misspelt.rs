@@ -110,10 +110,17 @@ fn with_a_key_misspelt(
 /// The short forms of messages in tests. Other keys of a message are the trace's, whose format allows any.
 const SHORT_FORMS: [&str; 7] = ["system", "user", "assistant", "call", "calls", "result", "time"];
 
-/// What belongs to the trace and not to the pack.
+/// What belongs to a trace or an answer and not to the pack.
 fn is_data(file: &Path, place: &Place) -> bool {
     let place: Vec<&str> = place.iter().map(String::as_str).collect();
-    file.starts_with("tests") && matches!(place.as_slice(), ["tests", "messages", _, ..])
+    let data = matches!(
+        place.as_slice(),
+        ["tests", "messages", _, ..]
+            | ["answers", _, ..]
+            | ["drift", "probes", "judge", ..]
+            | ["redaction", "payload" | "gives", ..]
+    );
+    file.starts_with("tests") && data
 }
 
 #[test]
