@@ -21,6 +21,7 @@ mod raw;
 mod redaction;
 mod row;
 mod scoring;
+mod secrets;
 mod sessions;
 
 use std::{fmt::Write, path::PathBuf};
