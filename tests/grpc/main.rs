@@ -16,4 +16,5 @@ mod reveal;
 mod rules;
 mod stream;
 mod support;
+mod tombstone;
 mod traces;
