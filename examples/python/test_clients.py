@@ -208,6 +208,14 @@ class ProbeTest(unittest.TestCase):
         signal, _ = self.run_probe(Model(calls=calls))
         self.assertEqual(list(signal.residual.snapshot_only), ["tool_call_attempted"])
 
+    def test_what_cannot_be_redacted_leaves_as_a_tombstone(self):
+        said = MARK
+        for _ in range(6):
+            said = json.dumps({"said": said})
+        signal, _ = self.run_probe(Model(snapshot={**LEAKS, "reasoning": said}))
+        self.assertIn("[REDACTED:FAILED]", str(signal))
+        self.assertNotIn(MARK, str(signal))
+
     def test_a_model_that_says_nothing_ends_inconclusive(self):
         for _ in range(4):
             self.run_probe(Model(snapshot={}), session="empty")
