@@ -54,6 +54,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Results kept in a session to answer repeated items; those of the last request always are.
     pub retained_results: usize,
+    /// Bytes of what is kept of a session, encrypted, so that it survives a restart; 0 keeps nothing.
+    pub session_journal_bytes: usize,
+    /// File with the key that encrypts it; empty for one beside the store.
+    pub session_key_file: PathBuf,
     /// How long an answer of a probe may take before it counts as failed.
     pub probe_timeout: Duration,
     /// File with the key of hashes; empty for one beside the store.
@@ -298,6 +302,20 @@ pub const SETTINGS: &[Setting] = &[
     setting!("retained-results", "16", "Results kept per session to answer repeated items", retained_results, |t| {
         at_least(t, 1)
     }),
+    setting!(
+        "session-journal-bytes",
+        "8MiB",
+        "What is kept of an open session, encrypted, so that it survives a restart; 0 keeps nothing",
+        session_journal_bytes,
+        |t: &str| if t.trim() == "0" { Ok(0) } else { size(t) }
+    ),
+    setting!(
+        "session-key-file",
+        "",
+        "File with the key that encrypts open sessions, 64 hexadecimal digits; without one a key is made beside the store",
+        session_key_file,
+        |t: &str| Ok(PathBuf::from(t))
+    ),
     setting!("probe-timeout", "60s", "How long an answer of a probe may take", probe_timeout, some_span),
     setting!(
         "redaction-key-file",
@@ -461,6 +479,8 @@ fn unset() -> Settings {
         session_ttl: Duration::ZERO,
         limits: Limits::default(),
         retained_results: 0,
+        session_journal_bytes: 0,
+        session_key_file: PathBuf::new(),
         probe_timeout: Duration::ZERO,
         redaction_key_file: PathBuf::new(),
         payload_key_file: PathBuf::new(),

@@ -31,7 +31,7 @@ const DOORS: [(&str, &[&str]); 10] = [
     ("tokio", &["service", "grpc", "cli"]),
     ("arc_swap", &["service"]),
     ("url", &["lang"]),
-    ("chacha20poly1305", &["redact"]),
+    ("chacha20poly1305", &["redact", "service"]),
 ];
 
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {

@@ -17,7 +17,7 @@ EFFECTS = {1: "allow", 2: "review", 3: "deny"}
 POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
 ITEMS = {1: "message", 2: "proposal", 3: "end", 4: "runtime_event"}
-REASONS = {1: "idle", 2: "asked", 3: "rules_gone", 4: "unreadable", 5: "lost"}
+REASONS = {1: "idle", 2: "asked", 3: "rules_gone", 4: "unreadable", 5: "lost", 6: "other_limits", 7: "too_long"}
 
 
 class Fault(Exception):
@@ -102,7 +102,8 @@ class Reader:
                 said |= {"public_key": self.hex(32), "signature": self.hex(64)}
             return said
         if kind == "closed":
-            return {"session": self.text(), "pack": self.pack(), "reason": REASONS[self.byte()]}
+            return {"session": self.text(), "pack": self.pack() if self.byte() == 1 else None,
+                    "reason": REASONS[self.byte()]}
         if kind == "lost":
             return {"count": self.number(), "sessions": self.listed(lambda: {
                 "session": self.text(), "first_seq": self.number(), "last_seq": self.number()})}

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     chain::Head,
+    journal::JournalWrite,
     layout::Packer,
     payload::{Payload, PayloadKey, Salts},
     posting::Posting,
@@ -63,6 +64,11 @@ impl BatchBuilder {
             let key = PayloadKey { session: Arc::clone(session), number: record.number };
             self.batch.payloads.push((key, payload));
         }
+    }
+
+    /// Adds changes of sessions' journals.
+    pub fn journal(&mut self, writes: impl IntoIterator<Item = JournalWrite>) {
+        self.batch.journal.extend(writes);
     }
 
     /// The batch of all that was added since the last one.

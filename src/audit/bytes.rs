@@ -1,9 +1,9 @@
-//! Reading and writing the primitives of the record layout: unsigned LEB128 numbers, and texts with
+//! Reading and writing the primitives of the byte layouts: unsigned LEB128 numbers, and texts with
 //! their length in front.
 
 /// Why bytes are not what the layout says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BytesError {
+pub(crate) enum BytesError {
     /// The bytes end inside a value.
     #[error("the bytes end inside a value")]
     Short,
@@ -16,7 +16,7 @@ pub(super) enum BytesError {
 }
 
 /// Appends a number.
-pub(super) fn put_number(out: &mut Vec<u8>, mut n: u64) {
+pub(crate) fn put_number(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         // The low seven bits, with the mark that more follow.
         out.push((n & 0x7f) as u8 | 0x80);
@@ -26,48 +26,48 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut n: u64) {
 }
 
 /// Appends a length.
-pub(super) fn put_len(out: &mut Vec<u8>, n: usize) {
+pub(crate) fn put_len(out: &mut Vec<u8>, n: usize) {
     put_number(out, n as u64);
 }
 
 /// Appends a text.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_len(out, text.len());
     out.extend_from_slice(text.as_bytes());
 }
 
 /// A place in bytes that are read front to back.
 #[derive(Clone, Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, BytesError> {
+    pub(crate) fn byte(&mut self) -> Result<u8, BytesError> {
         let (first, rest) = self.rest.split_first().ok_or(BytesError::Short)?;
         self.rest = rest;
         Ok(*first)
     }
 
-    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], BytesError> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], BytesError> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(BytesError::Short)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], BytesError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], BytesError> {
         self.bytes(N)?.try_into().map_err(|_| BytesError::Short)
     }
 
-    pub(super) fn number(&mut self) -> Result<u64, BytesError> {
+    pub(crate) fn number(&mut self) -> Result<u64, BytesError> {
         let mut n = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -83,22 +83,22 @@ impl<'a> Reader<'a> {
         Err(BytesError::Wide)
     }
 
-    pub(super) fn number32(&mut self) -> Result<u32, BytesError> {
+    pub(crate) fn number32(&mut self) -> Result<u32, BytesError> {
         u32::try_from(self.number()?).map_err(|_| BytesError::Wide)
     }
 
-    pub(super) fn len(&mut self) -> Result<usize, BytesError> {
+    pub(crate) fn len(&mut self) -> Result<usize, BytesError> {
         usize::try_from(self.number()?).map_err(|_| BytesError::Wide)
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a str, BytesError> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, BytesError> {
         let len = self.len()?;
         std::str::from_utf8(self.bytes(len)?).map_err(|_| BytesError::Text)
     }
 
     /// A list of `len, entries`. A length beyond what the bytes can hold is refused by the entry
     /// that is missing, so nothing is allocated on a stranger's word.
-    pub(super) fn list<T, E: From<BytesError>>(
+    pub(crate) fn list<T, E: From<BytesError>>(
         &mut self,
         mut entry: impl FnMut(&mut Reader<'a>) -> Result<T, E>,
     ) -> Result<Vec<T>, E> {

@@ -297,9 +297,10 @@ fn answers(store: &dyn Store) -> Vec<(String, bool)> {
 }
 
 fn payloads_can_be_erased_and_the_chain_still_verifies(store: &dyn Store) {
-    commit(store, &[drift("s1", "[1]"), drift("s2", "[2]"), drift("s1", "[3]"), drift("s11", "[4]")]);
+    let large = format!("[{}3]", "3, ".repeat(20_000));
+    commit(store, &[drift("s1", "[1]"), drift("s2", "[2]"), drift("s1", &large), drift("s11", "[4]")]);
     let kept = |texts: &[(&str, bool)]| texts.iter().map(|(t, e)| ((*t).to_owned(), *e)).collect::<Vec<_>>();
-    assert_eq!(answers(store), kept(&[("[1]", false), ("[2]", false), ("[3]", false), ("[4]", false)]));
+    assert_eq!(answers(store), kept(&[("[1]", false), ("[2]", false), (&large, false), ("[4]", false)]));
     assert_eq!(store.erase("s1").unwrap(), 2);
     assert_eq!(store.erase("s1").unwrap(), 0);
     assert_eq!(answers(store), kept(&[("", true), ("[2]", false), ("", true), ("[4]", false)]));
@@ -339,6 +340,55 @@ fn what_was_pruned_is_gone_and_the_rest_still_verifies(store: &dyn Store) {
     assert!(verify_store(store, Trust::default()).unwrap().is_whole());
 }
 
+fn journals_come_and_go_with_a_commit(store: &dyn Store) {
+    let add = |session: &str, number: u64, text: &str| JournalWrite {
+        session: session.into(),
+        change: JournalChange::Add { number, bytes: text.into() },
+    };
+    let gone = |session: &str| JournalWrite { session: session.into(), change: JournalChange::Drop };
+    let commit = |writes: Vec<JournalWrite>| {
+        let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+        builder.journal(writes);
+        let batch = builder.finish();
+        assert!(!batch.is_empty());
+        store.append(&batch, Safety::Disk).unwrap();
+    };
+    let read = |session: &str| {
+        let entries = store.journal(session).unwrap().into_iter();
+        entries.map(|(number, bytes)| format!("{number} {}", String::from_utf8(bytes).unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(store.journaled(None, 10).unwrap(), [""; 0]);
+    commit(vec![add("s1", 0, "a"), add("s1", 1, "b"), add("s11", 0, "c"), add("s2", 0, "d")]);
+    commit(vec![add("s1", 2, "e"), add("s2", 300, "f")]);
+    assert_eq!(read("s1"), ["0 a", "1 b", "2 e"]);
+    assert_eq!(read("s2"), ["0 d", "300 f"]);
+    assert_eq!(read("s"), [""; 0]);
+    let mut all = Vec::new();
+    loop {
+        let after: Option<&String> = all.last();
+        let page = store.journaled(after.map(String::as_str), 2).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    all.sort();
+    assert_eq!(all, ["s1", "s11", "s2"]);
+    // What comes before in the same commit goes as well, what comes after stays.
+    commit(vec![add("s1", 3, "g"), gone("s1"), add("s2", 301, "h"), gone("s2"), add("s2", 0, "i")]);
+    assert_eq!(read("s1"), [""; 0]);
+    assert_eq!(read("s2"), ["0 i"]);
+    assert_eq!(read("s11"), ["0 c"]);
+    // A large entry, and one of nothing.
+    let large = "x".repeat(100_000);
+    commit(vec![add("s3", 0, &large), add("s3", 1, ""), add("s3", 2, "end")]);
+    assert_eq!(read("s3"), [format!("0 {large}"), "1 ".to_owned(), "2 end".to_owned()]);
+    commit(vec![gone("s3")]);
+    assert_eq!(store.journaled(None, 10).unwrap().len(), 2);
+    commit(vec![gone("s1"), gone("s2"), gone("s11")]);
+    assert_eq!(store.journaled(None, 10).unwrap(), [""; 0]);
+}
+
 fn a_batch_that_does_not_follow_on_is_refused_whole(store: &dyn Store) {
     let genesis = store.head().unwrap();
     commit(store, &[judged("s1", 0, full_step())]);
@@ -365,6 +415,7 @@ const CASES: &[Case] = &[
     ("records_are_found_by_session_and_policy", records_are_found_by_session_and_policy),
     ("payloads_can_be_erased_and_the_chain_still_verifies", payloads_can_be_erased_and_the_chain_still_verifies),
     ("what_was_pruned_is_gone_and_the_rest_still_verifies", what_was_pruned_is_gone_and_the_rest_still_verifies),
+    ("journals_come_and_go_with_a_commit", journals_come_and_go_with_a_commit),
     ("a_batch_that_does_not_follow_on_is_refused_whole", a_batch_that_does_not_follow_on_is_refused_whole),
 ];
 

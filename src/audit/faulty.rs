@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     chain::Head,
+    journal::JournalEntry,
     memory::MemoryStore,
     payload::{Payload, PayloadKey},
     posting::Posting,
@@ -111,6 +112,14 @@ impl Store for FaultyStore {
 
     fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError> {
         self.inner.payload(key)
+    }
+
+    fn journal(&self, session: &str) -> Result<Vec<JournalEntry>, StoreError> {
+        self.inner.journal(session)
+    }
+
+    fn journaled(&self, after: Option<&str>, max: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.journaled(after, max)
     }
 
     fn erase(&self, session: &str) -> Result<u64, StoreError> {

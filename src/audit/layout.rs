@@ -19,13 +19,13 @@
 //! lost      = count:number  sessions:list of (session:text  first_seq:number  last_seq:number)
 //! checkpoint= store:16 bytes  last:number  link:digest  at_millis:number
 //!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
-//! closed    = session:text  pack  reason:byte
+//! closed    = session:text  known:byte  (if 1: pack)  reason:byte
 //! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
 //! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end,
 //!                                                 4 runtime event
 //! gate      = 1 allow, 2 review, 3 deny  effect = 1 deny, 2 review, 3 flag, 4 milestone, 5 judge
-//! reason    = 1 idle, 2 asked, 3 rules gone, 4 unreadable, 5 lost
+//! reason    = 1 idle, 2 asked, 3 rules gone, 4 unreadable, 5 lost, 6 other limits, 7 too long
 //! ```
 //!
 //! `rests_on` holds the first event and then the distances to the next, `reward` the exact decimal.
@@ -262,7 +262,8 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
         Draft::Closed(Closed { session, pack, reason }) => {
             out.push(7);
             put_text(out, session);
-            put_pack(out, pack);
+            out.push(pack.is_some().into());
+            pack.iter().for_each(|pack| put_pack(out, pack));
             let place = CloseReason::ALL.iter().position(|known| known == reason).unwrap_or_default();
             out.push(place as u8 + 1);
         }
@@ -416,7 +417,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
         6 => Body::Checkpoint(read_checkpoint(reader)?),
         7 => Body::Closed(Closed {
             session: reader.text()?.into(),
-            pack: read_pack(reader)?,
+            pack: if read_bool(reader)? { Some(read_pack(reader)?) } else { None },
             reason: {
                 let place = usize::from(reader.byte()?).checked_sub(1);
                 let reason = place.and_then(|n| CloseReason::ALL.get(n)).copied();

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     chain::{Head, StoreId},
+    journal::{JournalChange, JournalEntry, JournalWrite},
     layout::entries,
     payload::{Payload, PayloadKey},
     posting::Posting,
@@ -27,14 +28,15 @@ struct Contents {
     tallies: BTreeMap<Vec<u8>, Tally>,
     postings: BTreeMap<Posting, BTreeSet<RecordNumber>>,
     payloads: BTreeMap<PayloadKey, Payload>,
+    journals: BTreeMap<String, BTreeMap<u64, Vec<u8>>>,
 }
 
 impl Default for MemoryStore {
     /// An empty store. It has no name of its own: nothing of it is ever compared with another's.
     fn default() -> MemoryStore {
         let head = Head::genesis(StoreId::new([0; 16]));
-        let (blocks, tallies, postings, payloads) = Default::default();
-        MemoryStore(Mutex::new(Contents { base: head, head, blocks, tallies, postings, payloads }))
+        let (blocks, tallies, postings, payloads, journals) = Default::default();
+        MemoryStore(Mutex::new(Contents { base: head, head, blocks, tallies, postings, payloads, journals }))
     }
 }
 
@@ -61,6 +63,14 @@ impl Store for MemoryStore {
             contents.postings.entry(posting.clone()).or_default().insert(*block);
         }
         contents.payloads.extend(batch.payloads.iter().cloned());
+        for JournalWrite { session, change } in &batch.journal {
+            match change {
+                JournalChange::Add { number, bytes } => {
+                    contents.journals.entry(session.to_string()).or_default().insert(*number, bytes.clone());
+                }
+                JournalChange::Drop => drop(contents.journals.remove(session.as_ref())),
+            }
+        }
         Ok(())
     }
 
@@ -96,6 +106,17 @@ impl Store for MemoryStore {
 
     fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError> {
         Ok(self.contents().payloads.get(key).cloned())
+    }
+
+    fn journal(&self, session: &str) -> Result<Vec<JournalEntry>, StoreError> {
+        let entries = self.contents().journals.get(session).cloned().unwrap_or_default();
+        Ok(entries.into_iter().collect())
+    }
+
+    fn journaled(&self, after: Option<&str>, max: usize) -> Result<Vec<String>, StoreError> {
+        let contents = self.contents();
+        let behind = contents.journals.keys().filter(|session| after.is_none_or(|after| session.as_str() > after));
+        Ok(behind.take(max).cloned().collect())
     }
 
     fn erase(&self, session: &str) -> Result<u64, StoreError> {

@@ -6,13 +6,14 @@
 //! erased. The one writer that forms group commits lives in `service`; this room is synchronous.
 
 mod batch;
-mod bytes;
+pub(crate) mod bytes;
 mod chain;
 mod checkpoint;
 mod drift;
 mod drift_layout;
 mod export;
 mod faulty;
+mod journal;
 mod layout;
 mod memory;
 mod payload;
@@ -36,6 +37,7 @@ pub use checkpoint::{Checkpoint, CheckpointError, CheckpointKey, Seal, Signed, p
 pub use drift::{About, Answers, DriftRecord, JudgeRecord, SessionFacts};
 pub use export::{ExportError, Imported, end_line, head_line, record_line, verify_export};
 pub use faulty::FaultyStore;
+pub use journal::{JournalChange, JournalEntry, JournalWrite};
 pub use layout::{Decoded, Entry, LayoutError, decode_block, decode_record, entries};
 pub use memory::MemoryStore;
 pub use payload::{Payload, PayloadKey};

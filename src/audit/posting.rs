@@ -73,7 +73,9 @@ impl Draft {
             Draft::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
             Draft::Drift(drift) => one(&drift.session, &drift.pack),
             Draft::Reading(reading) => one(&reading.session, &reading.pack),
-            Draft::Closed(closed) => one(&closed.session, &closed.pack),
+            Draft::Closed(closed) => {
+                Names { sessions: vec![&closed.session], pack: closed.pack.as_ref(), policies: Vec::new() }
+            }
             Draft::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
@@ -98,7 +100,9 @@ impl Record {
             Body::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
             Body::Drift(drift) => one(&drift.session, &drift.pack),
             Body::Reading(reading) => one(&reading.session, &reading.pack),
-            Body::Closed(closed) => one(&closed.session, &closed.pack),
+            Body::Closed(closed) => {
+                Names { sessions: vec![&closed.session], pack: closed.pack.as_ref(), policies: Vec::new() }
+            }
             Body::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }

@@ -36,7 +36,7 @@ pub(super) fn body(record: &Record) -> Value {
         // A checkpoint has its own line of JSON, which is what is kept elsewhere too.
         Body::Checkpoint(checkpoint) => checkpoint_line(checkpoint),
         Body::Closed(Closed { session, pack, reason }) => {
-            json!({ "session": **session, "pack": self::pack(pack), "reason": reason.word() })
+            json!({ "session": **session, "pack": pack.as_ref().map(|p| self::pack(p)), "reason": reason.word() })
         }
     };
     if let (true, Value::Object(fields)) = (record.erased, &mut said) {

@@ -155,8 +155,8 @@ pub struct Loss {
 pub struct Closed {
     /// The session.
     pub session: Arc<str>,
-    /// The rules.
-    pub pack: Arc<PackRef>,
+    /// The rules, if they are known.
+    pub pack: Option<Arc<PackRef>>,
     /// Why.
     pub reason: CloseReason,
 }
@@ -168,18 +168,29 @@ pub enum CloseReason {
     Idle,
     /// A caller closed it.
     Asked,
-    /// Its rules are not served any more, and it could not be taken up after a restart.
+    /// It could not be taken up after a restart, because its rules are not served any more.
     RulesGone,
-    /// What was kept of it could not be read after a restart.
+    /// It could not be taken up after a restart, because what was kept of it cannot be read.
     Unreadable,
-    /// A judgement of it was lost, so that it could not be taken up after a restart.
+    /// It could not be taken up after a restart, because a judgement of it was lost.
     Lost,
+    /// It could not be taken up after a restart, because the limits of a session are others.
+    OtherLimits,
+    /// It could not be taken up after a restart, because it was too long to be kept.
+    TooLong,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its number in the layout.
-    pub const ALL: [CloseReason; 5] =
-        [CloseReason::Idle, CloseReason::Asked, CloseReason::RulesGone, CloseReason::Unreadable, CloseReason::Lost];
+    pub const ALL: [CloseReason; 7] = [
+        CloseReason::Idle,
+        CloseReason::Asked,
+        CloseReason::RulesGone,
+        CloseReason::Unreadable,
+        CloseReason::Lost,
+        CloseReason::OtherLimits,
+        CloseReason::TooLong,
+    ];
 
     /// Its name.
     pub fn word(self) -> &'static str {
@@ -189,6 +200,8 @@ impl CloseReason {
             CloseReason::RulesGone => "rules_gone",
             CloseReason::Unreadable => "unreadable",
             CloseReason::Lost => "lost",
+            CloseReason::OtherLimits => "other_limits",
+            CloseReason::TooLong => "too_long",
         }
     }
 }

@@ -10,16 +10,22 @@
 //! | `b` first number (8 bytes, big-endian) | a block (see `layout`) |
 //! | `t` a counter's key (see `tally`) | its numbers |
 //! | `i` a posting (see `posting`) first number | nothing: the block of that number holds something of it |
-//! | `p` session (length, text) number | a payload (see `payload`) |
+//! | `p` session (length, text) number part | a payload (see `payload`), in parts |
+//! | `j` session (length, text) number part | an entry of the session's journal, in parts |
+//!
+//! Large values are what sled keeps worst, so what may be large is kept in parts of a bounded size, as blocks are.
 //!
 //! sled's own flush asks the kernel to start writing and no more, so what must survive a loss of power also syncs the
 //! store's file through a second descriptor. The periodic flush is off: only appends write.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
+    thread,
+    time::Duration,
 };
 
 use crate::model::Digest;
@@ -27,6 +33,7 @@ use crate::model::Digest;
 use super::{
     bytes::{Reader, put_number},
     chain::{Head, StoreId},
+    journal::{JournalChange, JournalEntry, JournalWrite},
     layout::block_head,
     memory::end_of,
     payload::{Payload, PayloadKey},
@@ -39,6 +46,10 @@ use super::{
 const FORMAT: u32 = 2;
 /// Blocks that are dropped in one batch.
 const PRUNED_AT_ONCE: usize = 256;
+/// Bytes of one part of a value that is kept in parts.
+const PART: usize = 8 * 1024;
+/// How long sled may take to let go of a folder after a failure.
+const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// Records and counters in a folder.
 #[derive(Debug)]
@@ -152,6 +163,31 @@ impl Open {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What becomes of each key of the journals that change.
+    fn journal_writes<'a>(
+        &self,
+        journal: &'a [JournalWrite],
+    ) -> Result<BTreeMap<Vec<u8>, Option<&'a [u8]>>, StoreError> {
+        let mut writes = BTreeMap::new();
+        for JournalWrite { session, change } in journal {
+            match change {
+                JournalChange::Add { number, bytes } => {
+                    writes.extend(parts(b'j', session, *number, bytes).map(|(key, part)| (key, Some(part))));
+                }
+                JournalChange::Drop => {
+                    let start = of_session(b'j', session);
+                    for (_, bytes) in writes.range_mut(start.clone()..).take_while(|(key, _)| key.starts_with(&start)) {
+                        *bytes = None;
+                    }
+                    for key in self.db.scan_prefix(&start).keys() {
+                        writes.insert(key.map_err(failed)?.to_vec(), None);
+                    }
+                }
+            }
+        }
+        Ok(writes)
+    }
+
     fn stored_tally(&self, key: &[u8]) -> Result<Tally, StoreError> {
         self.db.get(key).map_err(failed)?.map_or(Ok(Tally::default()), |bytes| tally_of(&bytes))
     }
@@ -174,7 +210,15 @@ impl Store for SledStore {
                 writes.insert(posting_key(posting, *block), &[]);
             }
             for (key, payload) in &batch.payloads {
-                writes.insert(payload_key(key), payload.bytes());
+                for (key, part) in parts(b'p', &key.session, key.number, payload.bytes()) {
+                    writes.insert(key, part);
+                }
+            }
+            for (key, bytes) in open.journal_writes(&batch.journal)? {
+                match bytes {
+                    Some(bytes) => writes.insert(key, bytes),
+                    None => writes.remove(key),
+                }
             }
             writes.insert(b"head", head_bytes(batch.after));
             open.db.apply_batch(writes).map_err(failed)?;
@@ -199,7 +243,16 @@ impl Store for SledStore {
         let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         // Waits for readers; a second handle on the folder would find it locked.
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        *open = None;
+        if let Some(failed) = open.take() {
+            // After some failures sled waits for ever for a write that will never be done; then the folder stays
+            // locked, which opening it tells.
+            let (gone, waiting) = mpsc::channel();
+            thread::spawn(move || {
+                drop(failed);
+                let _ = gone.send(());
+            });
+            let _ = waiting.recv_timeout(LETTING_GO);
+        }
         let anew = Open::at(&self.path, self.cache_bytes, None)?;
         // What was flushed last may not have reached the disk.
         anew.file.sync_all()?;
@@ -237,27 +290,65 @@ impl Store for SledStore {
 
     fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError> {
         self.with(|open| {
-            let found = open.db.get(payload_key(key)).map_err(failed)?;
-            let whole = |bytes: sled::IVec| {
-                let damaged = || StoreError::Damaged(format!("the payload of record {} is too short", key.number));
-                Payload::from_bytes(bytes.to_vec()).ok_or_else(damaged)
-            };
-            found.map(whole).transpose()
+            let mut bytes = Vec::new();
+            for part in open.db.scan_prefix(numbered(b'p', &key.session, key.number)).values() {
+                bytes.extend_from_slice(&part.map_err(failed)?);
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let damaged = || StoreError::Damaged(format!("the payload of record {} is too short", key.number));
+            Payload::from_bytes(bytes).map(Some).ok_or_else(damaged)
+        })
+    }
+
+    fn journal(&self, session: &str) -> Result<Vec<JournalEntry>, StoreError> {
+        self.with(|open| {
+            let mut entries: Vec<JournalEntry> = Vec::new();
+            for entry in open.db.scan_prefix(of_session(b'j', session)) {
+                let (key, part) = entry.map_err(failed)?;
+                let number = part_number(&key)?;
+                match entries.last_mut().filter(|(last, _)| *last == number) {
+                    Some((_, bytes)) => bytes.extend_from_slice(&part),
+                    None => entries.push((number, part.to_vec())),
+                }
+            }
+            Ok(entries)
+        })
+    }
+
+    fn journaled(&self, after: Option<&str>, max: usize) -> Result<Vec<String>, StoreError> {
+        self.with(|open| {
+            let mut found = Vec::new();
+            let behind_all = |session: &str| [numbered(b'j', session, u64::MAX), vec![u8::MAX; 5]].concat();
+            let mut behind = after.map_or_else(|| vec![b'j'], behind_all);
+            while found.len() < max {
+                // One step a session, however long its journal is.
+                let Some((key, _)) = open.db.get_gt(&behind).map_err(failed)? else { break };
+                let Some(session) = key.strip_prefix(b"j").and_then(|k| k.get(4..k.len().checked_sub(12)?)) else {
+                    break;
+                };
+                let session = String::from_utf8_lossy(session).into_owned();
+                behind = behind_all(&session);
+                found.push(session);
+            }
+            Ok(found)
         })
     }
 
     fn erase(&self, session: &str) -> Result<u64, StoreError> {
         let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         self.with(|open| {
-            let (mut writes, mut erased) = (sled::Batch::default(), 0);
-            for key in open.db.scan_prefix(payload_start(session)).keys() {
-                writes.remove(key.map_err(failed)?);
-                erased += 1;
+            let (mut writes, mut erased) = (sled::Batch::default(), BTreeSet::new());
+            for key in open.db.scan_prefix(of_session(b'p', session)).keys() {
+                let key = key.map_err(failed)?;
+                erased.insert(part_number(&key)?);
+                writes.remove(key);
             }
             open.db.apply_batch(writes).map_err(failed)?;
             open.db.flush().map_err(failed)?;
             open.file.sync_data()?;
-            Ok(erased)
+            Ok(erased.len() as u64)
         })
     }
 
@@ -285,10 +376,12 @@ impl Store for SledStore {
                 writes.insert(b"origin", head_bytes(base));
                 open.db.apply_batch(writes).map_err(failed)?;
             }
-            for tag in [b"i", b"p"] {
+            type Number = fn(&[u8]) -> Result<RecordNumber, StoreError>;
+            let kinds: [(&[u8], Number); 2] = [(b"i", last_number), (b"p", part_number)];
+            for (tag, number) in kinds {
                 for key in open.db.scan_prefix(tag).keys() {
                     let key = key.map_err(failed)?;
-                    if last_number(&key)? <= base.last {
+                    if number(&key)? <= base.last {
                         open.db.remove(key).map_err(failed)?;
                     }
                 }
@@ -348,16 +441,38 @@ fn posting_key(posting: &Posting, block: RecordNumber) -> Vec<u8> {
     key
 }
 
-fn payload_start(session: &str) -> Vec<u8> {
-    let mut key = tagged(b'p', &(session.len() as u32).to_be_bytes());
+/// The start of the keys of one kind that belong to a session.
+fn of_session(tag: u8, session: &str) -> Vec<u8> {
+    let mut key = tagged(tag, &(session.len() as u32).to_be_bytes());
     key.extend_from_slice(session.as_bytes());
     key
 }
 
-fn payload_key(key: &PayloadKey) -> Vec<u8> {
-    let mut bytes = payload_start(&key.session);
-    bytes.extend_from_slice(&key.number.to_be_bytes());
-    bytes
+/// One of these keys.
+fn numbered(tag: u8, session: &str, number: u64) -> Vec<u8> {
+    let mut key = of_session(tag, session);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// A value in parts, each with its key; at least one.
+fn parts<'a>(
+    tag: u8,
+    session: &'a str,
+    number: u64,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (Vec<u8>, &'a [u8])> + use<'a> {
+    let empty = bytes.is_empty().then_some(bytes);
+    (0u32..).zip(empty.into_iter().chain(bytes.chunks(PART))).map(move |(part, bytes)| {
+        let mut key = numbered(tag, session, number);
+        key.extend_from_slice(&part.to_be_bytes());
+        (key, bytes)
+    })
+}
+
+/// The number in the key of a part.
+fn part_number(key: &[u8]) -> Result<RecordNumber, StoreError> {
+    last_number(key.get(..key.len().saturating_sub(4)).unwrap_or_default())
 }
 
 /// The number that a key ends with.

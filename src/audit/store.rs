@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use super::{
     chain::Head,
+    journal::{JournalEntry, JournalWrite},
     layout::LayoutError,
     payload::{Payload, PayloadKey},
     posting::Posting,
@@ -44,13 +45,20 @@ pub struct Batch {
     pub postings: Vec<(Posting, RecordNumber)>,
     /// What can be erased later.
     pub payloads: Vec<(PayloadKey, Payload)>,
+    /// Changes of sessions' journals, in their order.
+    pub journal: Vec<JournalWrite>,
 }
 
 impl Batch {
     /// Nothing, at a place in the chain.
     pub fn at(head: Head) -> Batch {
-        let (blocks, tallies, postings, payloads) = Default::default();
-        Batch { before: head, after: head, blocks, tallies, postings, payloads }
+        let (blocks, tallies, postings, payloads, journal) = Default::default();
+        Batch { before: head, after: head, blocks, tallies, postings, payloads, journal }
+    }
+
+    /// True if it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.journal.is_empty()
     }
 }
 
@@ -151,6 +159,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// A payload; nothing if it was erased.
     fn payload(&self, key: &PayloadKey) -> Result<Option<Payload>, StoreError>;
+
+    /// The entries of a session's journal, by number.
+    fn journal(&self, session: &str) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// Sessions with a journal, in the order of the store, behind `after`, at most `max`.
+    fn journaled(&self, after: Option<&str>, max: usize) -> Result<Vec<String>, StoreError>;
 
     /// Erases the payloads of a session; gives their number.
     fn erase(&self, session: &str) -> Result<u64, StoreError>;

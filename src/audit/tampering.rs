@@ -47,7 +47,7 @@ fn drafts(before: Head) -> Vec<Draft> {
         judge_id: "j".into(),
     };
     let lost = Loss { count: 2, sessions: vec![("s".into(), 4, 5)] };
-    let closed = Closed { session: "s".into(), pack: pack(), reason: CloseReason::Idle };
+    let closed = Closed { session: "s".into(), pack: Some(pack()), reason: CloseReason::Idle };
     vec![
         Draft::Checkpoint(Arc::new(checkpoint)),
         Draft::Activated(pack()),

@@ -119,7 +119,7 @@ fn item_body(
                 faults.add(format!("items[{place}].message_json"), what);
                 None
             }
-            Ok(message) => Some((prints.message(&text), ItemBody::Message(message))),
+            Ok(message) => Some((prints.message(&text), ItemBody::Message { message, json: text })),
             Err(e) => {
                 faults.add(format!("items[{place}].message_json"), format!("is not JSON: {e}"));
                 None

@@ -89,6 +89,23 @@ impl PolicyEngine for EngineApi {
         Ok(Response::new(admitted.stream(answers)))
     }
 
+    async fn close_session(
+        &self,
+        request: Request<wire::CloseSessionRequest>,
+    ) -> Result<Response<wire::CloseSessionResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::CloseSessionRequest { session_id } = request.into_inner();
+                let mut faults = convert::Faults::default();
+                faults.name("session_id", &session_id);
+                let session = faults.or(session_id)?;
+                self.service.close_session(&session).await?;
+                Ok(Response::new(wire::CloseSessionResponse {}))
+            })
+            .await
+    }
+
     async fn score_episodes(
         &self,
         request: Request<wire::ScoreEpisodesRequest>,

@@ -22,8 +22,8 @@ use crate::{
     audit::{SledStore, Store, StoreError},
     config::Settings,
     service::{
-        AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, RedactionKey, Service,
-        SessionLimits, Writer, WriterSettings, read_checkpoint_key,
+        AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, QueryError, RedactionKey,
+        Service, SessionKey, SessionLimits, Writer, WriterSettings, read_checkpoint_key,
     },
 };
 
@@ -49,6 +49,9 @@ pub enum StartError {
     /// The start could not be recorded.
     #[error("the start could not be recorded: {0}")]
     Audit(#[from] AuditError),
+    /// Open sessions of before cannot be found.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// A key cannot be had.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -117,21 +120,26 @@ async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
     tokio::task::spawn_blocking(move || LiveRules::load(&folder)).await.unwrap_or(Err(LoadError::Broke))
 }
 
-/// The key of hashes: the file that the settings name, or one beside the store, which is made if need be. And the keys
-/// of sealed answers, if the settings name a file.
+/// The keys of hashes and of open sessions: the files that the settings name, or ones beside the store, which are made
+/// if need be. And the keys of sealed answers, if the settings name a file.
 async fn keys(settings: &Settings) -> Result<Keys, StartError> {
-    let (named, beside) = (settings.redaction_key_file.clone(), settings.data.join("redaction.key"));
-    let sealing = settings.payload_key_file.clone();
+    let settings = settings.clone();
     let read = move || {
-        let hash = match named.as_os_str().is_empty() {
-            true => RedactionKey::read_or_make(&beside),
-            false => RedactionKey::read(&named),
+        let hash = match given(&settings.redaction_key_file) {
+            None => RedactionKey::read_or_make(&settings.data.join("redaction.key")),
+            Some(file) => RedactionKey::read(&file),
         }?;
-        let payload = match sealing.as_os_str().is_empty() {
-            true => PayloadKeys::default(),
-            false => PayloadKeys::read(&sealing)?,
-        };
-        Ok::<_, KeyError>(Keys { hash, payload })
+        let session = match given(&settings.session_key_file) {
+            None => SessionKey::read_or_make(&settings.data.join("session.key")),
+            Some(file) => SessionKey::read(&file),
+        }?;
+        if settings.session_key_file.as_os_str().is_empty() && settings.session_journal_bytes > 0 {
+            tracing::info!(
+                "open sessions are kept encrypted under a key in the data folder; --session-key-file names another"
+            );
+        }
+        let payload = given(&settings.payload_key_file).map(|file| PayloadKeys::read(&file)).transpose()?;
+        Ok::<_, KeyError>(Keys { hash, session, payload: payload.unwrap_or_default() })
     };
     let unread = |e: tokio::task::JoinError| StoreError::Damaged(e.to_string());
     Ok(tokio::task::spawn_blocking(read).await.map_err(unread)??)
@@ -166,6 +174,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         ttl: settings.session_ttl,
         retained: settings.retained_results,
         each: settings.limits,
+        journal: settings.session_journal_bytes,
     };
     let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 
@@ -201,6 +210,10 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         .add_service(AuditServer::new(records).max_decoding_message_size(most));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let close = closing.clone().cancelled_owned();
+    let dormant = service.find_dormant().await?;
+    if dormant > 0 {
+        tracing::info!(sessions = dormant, "open sessions of before can go on");
+    }
     // Recorded before the first call can be judged under these rules.
     service.activate().await?;
     let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
@@ -302,9 +315,10 @@ async fn sweep_sessions(service: Arc<Service>, ttl: Duration) {
     let mut ticks = tokio::time::interval((ttl / 8).clamp(Duration::from_millis(50), Duration::from_secs(30)));
     loop {
         ticks.tick().await;
-        let dropped = service.sweep();
-        if dropped > 0 {
-            tracing::debug!(dropped, "idle sessions dropped");
+        match service.sweep().await {
+            Ok(0) => {}
+            Ok(dropped) => tracing::debug!(dropped, "idle sessions dropped"),
+            Err(e) => tracing::warn!(error = %e, "the end of idle sessions was not recorded"),
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     diag::{self, Severity},
     engine::EvaluateError,
     service::{
-        AuditError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError, RevealError,
-        ScoreError,
+        AuditError, CloseError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError,
+        RevealError, ScoreError,
     },
 };
 
@@ -156,8 +156,29 @@ impl From<ObserveError> for Status {
             ObserveError::Broken { session } => {
                 with(Code::Internal, message, reason("SESSION_BROKEN", &[("session_id", session)]))
             }
+            ObserveError::Closed { session, reason: why } => {
+                let facts = [("session_id", session), ("close_reason", why.word().to_owned())];
+                with(Code::FailedPrecondition, message, reason("SESSION_CLOSED", &facts))
+            }
+            ObserveError::Unread { session } => {
+                with(Code::Unavailable, message, reason("SESSION_UNREAD", &[("session_id", session)]))
+            }
             ObserveError::Item(e) => e.into(),
             ObserveError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<CloseError> for Status {
+    fn from(e: CloseError) -> Status {
+        let message = e.to_string();
+        match e {
+            CloseError::NotOpen { session } => {
+                let mut details = reason("SESSION_NOT_OPEN", &[("session_id", session.clone())]);
+                details.set_resource_info("probity.v1.Session", session, "", "no session of this id is open");
+                with(Code::NotFound, message, details)
+            }
+            CloseError::Audit(e) => e.into(),
         }
     }
 }

@@ -33,7 +33,12 @@ pub struct Item {
 #[derive(Debug)]
 pub enum ItemBody {
     /// A whole message.
-    Message(Value),
+    Message {
+        /// Read.
+        message: Value,
+        /// As it came.
+        json: Bytes,
+    },
     /// A call that the agent wants to make.
     Proposal(ProposedCall),
     /// The end of the session.
@@ -46,7 +51,7 @@ impl ItemBody {
     /// Its kind.
     pub fn kind(&self) -> ItemKind {
         match self {
-            ItemBody::Message(_) => ItemKind::Message,
+            ItemBody::Message { .. } => ItemKind::Message,
             ItemBody::Proposal(_) => ItemKind::Proposal,
             ItemBody::End => ItemKind::End,
             ItemBody::RuntimeEvent(_) => ItemKind::RuntimeEvent,
@@ -251,6 +256,11 @@ impl Judging {
         }
     }
 
+    /// The seq of the next item.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// A scheduled probe has failed.
     pub fn give_back(&mut self) {
         self.schedule.give_back();
@@ -316,7 +326,7 @@ impl Judging {
                 probe = Some(self.schedule.occurs(occurrence, &self.pack));
                 Ok(Step { turn: session.next_turn(), ..Step::default() })
             }
-            ItemBody::Message(message) => session.message(message),
+            ItemBody::Message { message, .. } => session.message(message),
             ItemBody::Proposal(call) => session.proposal(&call.as_proposal()),
             ItemBody::End => session.end(),
         };

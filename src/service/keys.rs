@@ -12,6 +12,8 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 
 use crate::{audit::CheckpointKey, redact::SealKey};
 
+use super::session_key::SessionKey;
+
 /// A key. Never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RedactionKey([u8; 32]);
@@ -27,6 +29,8 @@ impl fmt::Debug for RedactionKey {
 pub struct Keys {
     /// Hashes.
     pub hash: RedactionKey,
+    /// Seals what is kept of open sessions.
+    pub session: SessionKey,
     /// Seals and opens.
     pub payload: PayloadKeys,
 }
@@ -146,13 +150,13 @@ fn hexadecimal(text: &str) -> Option<[u8; 32]> {
 }
 
 /// The 32 bytes of a key in a file, as 64 hexadecimal digits.
-fn read_secret(path: &Path) -> Result<[u8; 32], KeyError> {
+pub(super) fn read_secret(path: &Path) -> Result<[u8; 32], KeyError> {
     let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
     hexadecimal(text.trim()).ok_or_else(|| KeyError::Form { path: path.to_owned() })
 }
 
 /// The same, of a file that is made, readable by its owner alone, if it is not there.
-fn read_or_make_secret(path: &Path) -> Result<[u8; 32], KeyError> {
+pub(super) fn read_or_make_secret(path: &Path) -> Result<[u8; 32], KeyError> {
     if path.exists() {
         return read_secret(path);
     }

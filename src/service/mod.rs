@@ -2,15 +2,18 @@
 //! Threads and tokio start here; nothing here knows the wire.
 
 mod drift;
+mod journal;
 mod judging;
 mod keeping;
 mod keys;
 mod metrics;
 mod observe;
 mod query;
+mod resume;
 mod reveal;
 mod rules;
 mod score;
+mod session_key;
 mod sessions;
 mod state;
 mod writer;
@@ -25,9 +28,11 @@ pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, r
 pub use metrics::{Measured, MetricsError};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, Outcome, QueryError, RecordPage, RecordQuery};
+pub use resume::CloseError;
 pub use reveal::{RevealAsk, RevealError, Revealed};
 pub use rules::{LiveRules, LoadError, RefusedLoad, Served, reference};
 pub use score::{ScoreError, Scored, ScoredEpisode};
+pub use session_key::SessionKey;
 pub use sessions::SessionLimits;
 pub use state::{Service, Status};
 pub use writer::{AuditError, AuditLog, Checkpoints, Place, Recorded, Ticket, Writer, WriterSettings};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::audit::{Draft, Mode, PackRef};
+use crate::audit::{CloseReason, Draft, Mode, PackRef};
 
 use super::{
     Service,
     judging::{Answer, Item, ItemError},
-    sessions::{Full, Slot},
+    sessions::{Full, Live, Opening, Slot},
     writer::{AuditError, Recorded, Ticket},
 };
 
@@ -88,6 +88,20 @@ pub enum ObserveError {
         /// The limit.
         limit: usize,
     },
+    /// The session was open before a restart and could not be taken up.
+    #[error("session `{session}` could not be taken up after a restart ({why}) and is closed", why = reason.word())]
+    Closed {
+        /// The session.
+        session: String,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// The store cannot be read.
+    #[error("session `{session}` cannot be read")]
+    Unread {
+        /// The session.
+        session: String,
+    },
     /// Judging broke in an earlier request; the session cannot go on.
     #[error("session `{session}` broke and cannot go on")]
     Broken {
@@ -134,10 +148,16 @@ impl Service {
     pub async fn submit(&self, ask: Ask) -> Result<Pending, ObserveError> {
         // First the place in the queue: what is judged can then always be recorded.
         let place = self.audit.place().await.map_err(ObserveError::Audit)?;
-        let slot = self.slot(&ask)?;
+        let slot = self.slot(&ask).await?;
         let mut answers = Vec::with_capacity(ask.items.len());
         let (outcome, ticket, ended) = {
-            let mut judging = slot.judging.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
+            let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
+            if live.closed {
+                let got = ask.items.first().map_or(0, |item| item.seq);
+                return Err(ObserveError::NotOpen { session: slot.id.to_string(), got });
+            }
+            let Live { judging, journal, .. } = &mut *live;
+            let before = judging.next();
             let outcome = judging.answer(&ask.items, &mut answers);
             let drafts = answers.iter().filter_map(|answer| {
                 answer.judged.map(|(item, input)| Draft::Judged {
@@ -151,8 +171,15 @@ impl Service {
                     step: answer.step.clone(),
                 })
             });
+            let drafts = drafts.collect();
+            let judged = before..judging.next();
+            let judged: Vec<&Item> = ask.items.iter().filter(|item| judged.contains(&item.seq)).collect();
+            let kept = match judging.has_ended() {
+                true => journal.closed(),
+                false => journal.judged(&self.keys.session, &judged),
+            };
             // Under the session's lock, so that its records are in the order of its items.
-            (outcome, place.record(drafts.collect()), judging.has_ended())
+            (outcome, place.record_with(drafts, kept), judging.has_ended())
         };
         if ended {
             self.sessions.ended(&slot);
@@ -167,9 +194,8 @@ impl Service {
         Ok(Pending { ticket, outcome })
     }
 
-    fn slot(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
-        let now = self.now();
-        if let Some(slot) = self.sessions.find(&ask.session, now) {
+    async fn slot(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
+        if let Some(slot) = self.find(&ask.session).await? {
             return fits(slot, ask);
         }
         let got = ask.items.first().map_or(0, |item| item.seq);
@@ -182,7 +208,8 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opened = self.sessions.open(&ask.session, &ask.agent, mode, &served, pack, self.seed(&ask.session), now);
+        let opening = Opening { id: &ask.session, agent: &ask.agent, mode, served: &served, pack };
+        let opened = self.sessions.open(&opening, self.seed(&ask.session), self.now());
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
     }

@@ -14,10 +14,15 @@ use std::{
 
 use crate::{
     audit::{Mode, PackRef},
+    engine::Pack,
     model::Limits,
 };
 
-use super::{judging::Judging, rules::Served};
+use super::{
+    journal::{Head, Journal},
+    judging::Judging,
+    rules::Served,
+};
 
 /// Bounds of the table.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +35,8 @@ pub struct SessionLimits {
     pub retained: usize,
     /// What one may cost, where its pack does not set less.
     pub each: Limits,
+    /// Bytes of what is kept of a session so that it survives a restart.
+    pub journal: usize,
 }
 
 /// One session.
@@ -47,9 +54,55 @@ pub struct Slot {
     pub generation: u64,
     /// What its items have led to. A panic under this lock leaves it poisoned, and the session is
     /// then refused for good.
-    pub judging: Mutex<Judging>,
+    pub live: Mutex<Live>,
     /// When it was last asked for, in milliseconds on the service's clock.
     touched: AtomicU64,
+}
+
+/// What changes of a session.
+#[derive(Debug)]
+pub struct Live {
+    /// What its items have led to.
+    pub judging: Judging,
+    /// What is kept of it.
+    pub journal: Journal,
+    /// It takes nothing more, and is not in the table any longer.
+    pub closed: bool,
+}
+
+/// A session that is to be put into the table.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The agent; may be empty.
+    pub agent: &'a str,
+    /// Its mode.
+    pub mode: Mode,
+    /// The set of rules.
+    pub served: &'a Served,
+    /// Its pack.
+    pub pack: &'a Arc<Pack>,
+}
+
+impl SessionLimits {
+    /// The limits of a session under a pack.
+    pub fn within(&self, pack: &Pack) -> Limits {
+        pack.limits().min(self.each)
+    }
+}
+
+impl Opening<'_> {
+    /// What the session's journal begins with.
+    pub fn head(&self, limits: &SessionLimits) -> Head {
+        Head {
+            whole: true,
+            agent: self.agent.into(),
+            mode: self.mode,
+            pack: self.served.pack_ref(self.pack),
+            limits: format!("{:?}", limits.within(self.pack)),
+        }
+    }
 }
 
 /// All sessions.
@@ -96,24 +149,22 @@ impl Sessions {
     }
 
     /// Opens a session, or finds the one that another call has opened meanwhile.
-    #[allow(clippy::too_many_arguments, reason = "each is a fact of its own about the session that opens")]
-    pub fn open(
-        &self,
-        id: &str,
-        agent: &str,
-        mode: Mode,
-        served: &Served,
-        pack: &Arc<crate::engine::Pack>,
-        seed: u64,
-        now: Duration,
-    ) -> Result<Arc<Slot>, Full> {
+    pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
+        let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
+        let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
+        self.put(opening, Live { judging, journal, closed: false }, now)
+    }
+
+    /// Puts a session into the table, or finds the one that another call has put there meanwhile.
+    pub fn put(&self, opening: &Opening<'_>, live: Live, now: Duration) -> Result<Arc<Slot>, Full> {
+        let Opening { id, agent, mode, served, pack } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
             agent: agent.into(),
             mode,
             pack: served.pack_ref(pack),
             generation: served.generation,
-            judging: Mutex::new(Judging::new(pack.clone(), &self.limits, seed)),
+            live: Mutex::new(live),
             touched: AtomicU64::new(millis(now)),
         });
         let mut table = self.table();
@@ -128,6 +179,11 @@ impl Sessions {
         Ok(slot)
     }
 
+    /// The bounds.
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
+    }
+
     /// Notes that a session has ended.
     pub fn ended(&self, slot: &Arc<Slot>) {
         let mut table = self.table();
@@ -139,9 +195,9 @@ impl Sessions {
         }
     }
 
-    /// Drops the sessions that nobody has asked for within the idle time; gives their number.
-    pub fn sweep(&self, now: Duration) -> usize {
-        let Some(oldest) = now.checked_sub(self.limits.ttl).map(millis) else { return 0 };
+    /// Takes out the sessions that nobody has asked for within the idle time; of each, whether it had ended.
+    pub fn take_idle(&self, now: Duration) -> Vec<(Arc<Slot>, bool)> {
+        let Some(oldest) = now.checked_sub(self.limits.ttl).map(millis) else { return Vec::new() };
         let mut table = self.table();
         let idle = table.by_id.extract_if(|_, e| e.slot.touched.load(Ordering::Relaxed) < oldest);
         let idle: Vec<Entry> = idle.map(|(_, entry)| entry).collect();
@@ -153,8 +209,18 @@ impl Sessions {
             ended.retain(|slot| by_id.get(&slot.id).is_some_and(|e| Arc::ptr_eq(&e.slot, slot)));
         }
         drop(table);
-        // Their contents are freed out here, without the lock.
-        idle.len()
+        idle.into_iter().map(|entry| (entry.slot, entry.ended)).collect()
+    }
+
+    /// Takes a session out; nothing if it is not there. Whether it had ended.
+    pub fn take(&self, id: &str) -> Option<(Arc<Slot>, bool)> {
+        let mut table = self.table();
+        let Entry { slot, ended } = table.by_id.remove(id)?;
+        match ended {
+            true => table.ended.retain(|other| !Arc::ptr_eq(other, &slot)),
+            false => table.closed(slot.generation),
+        }
+        Some((slot, ended))
     }
 
     /// Open sessions per generation of rules, those with any.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -15,6 +15,7 @@ use super::{
     drift::DriftSessions,
     judging::Prints,
     keys::Keys,
+    resume::Dormant,
     rules::{LiveRules, LoadError, RefusedLoad, Served},
     sessions::{SessionLimits, Sessions},
     writer::{AuditError, AuditLog},
@@ -24,12 +25,14 @@ use super::{
 pub struct Service {
     pub(super) rules: LiveRules,
     pub(super) sessions: Sessions,
+    pub(super) dormant: Dormant,
     pub(super) drift: DriftSessions,
     pub(super) keys: Keys,
     pub(super) audit: AuditLog,
     pub(super) store: Arc<dyn Store>,
     prints: Prints,
     began: Instant,
+    began_at: SystemTime,
 }
 
 /// The state of the service.
@@ -50,7 +53,18 @@ impl Service {
     pub fn new(rules: LiveRules, store: Arc<dyn Store>, audit: AuditLog, limits: SessionLimits, keys: Keys) -> Service {
         let (sessions, drift) = (Sessions::new(limits), DriftSessions::new(limits));
         let prints = Prints::new(keys.hash);
-        Service { rules, sessions, drift, keys, audit, store, prints, began: Instant::now() }
+        Service {
+            rules,
+            sessions,
+            dormant: Dormant::default(),
+            drift,
+            keys,
+            audit,
+            store,
+            prints,
+            began: Instant::now(),
+            began_at: SystemTime::now(),
+        }
     }
 
     /// Records that the first set serves.
@@ -92,12 +106,6 @@ impl Service {
         })
     }
 
-    /// Drops idle sessions; gives their number. To be called now and then.
-    pub fn sweep(&self) -> usize {
-        let now = self.now();
-        self.sessions.sweep(now) + self.drift.sweep(now)
-    }
-
     /// Fingerprints for items.
     pub fn prints(&self) -> &Prints {
         &self.prints
@@ -108,9 +116,11 @@ impl Service {
         &self.audit
     }
 
-    /// Seconds since the service began: what counts where a runtime event has no time.
+    /// Seconds since 1970-01-01T00:00:00Z: what counts where a runtime event has no time. They run evenly while the
+    /// service does, whatever becomes of the machine's clock, and go on over a restart.
     pub fn seconds(&self) -> f64 {
-        self.now().as_secs_f64()
+        let began = self.began_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        (began + self.now()).as_secs_f64()
     }
 
     /// What decides a session's probes and their delays: the same for a session every time, and not to be foreseen

@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::{
-    audit::{CheckpointKey, Draft, RecordNumber, Store, StoreError},
+    audit::{CheckpointKey, Draft, JournalWrite, RecordNumber, Store, StoreError},
     config::{Durability, WhenFull},
 };
 
@@ -170,16 +170,21 @@ impl Place<'_> {
     /// Hands in drafts. Those of one call are stored together, and behind all that was handed in
     /// before; without drafts the ticket stands for all of that.
     pub fn record(self, drafts: Vec<Draft>) -> Ticket {
+        self.record_with(drafts, Vec::new())
+    }
+
+    /// Hands in drafts, and changes of sessions' journals that are stored together with them.
+    pub fn record_with(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
         let waits = self.log.durability != Durability::Async;
-        self.hand_in(drafts, waits)
+        self.hand_in(drafts, journal, waits)
     }
 
     /// Hands in drafts and waits for them whatever the settings say.
     pub fn record_durably(self, drafts: Vec<Draft>) -> Ticket {
-        self.hand_in(drafts, true)
+        self.hand_in(drafts, Vec::new(), true)
     }
 
-    fn hand_in(self, drafts: Vec<Draft>, waits: bool) -> Ticket {
+    fn hand_in(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>, waits: bool) -> Ticket {
         let (done, ticket) = match waits {
             true => {
                 let (done, ticket) = oneshot::channel();
@@ -187,7 +192,7 @@ impl Place<'_> {
             }
             false => (None, None),
         };
-        self.log.queue.push(Entry { drafts, done, _permit: self.permit });
+        self.log.queue.push(Entry { drafts, journal, done, _permit: self.permit });
         Ticket(ticket)
     }
 }

@@ -45,7 +45,8 @@ async fn serving(address: &str) -> i32 {
 async fn a_full_disk_is_told_loses_nothing_and_is_outlasted() {
     let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write_pack(rules.path(), "guard", "1.0.0", GUARD);
-    let (mut child, address) = serve(rules.path(), data.path(), 2_048);
+    let kib = std::env::var("PROBITY_DISK_KIB").ok().map_or(2_048, |kib| kib.parse().unwrap());
+    let (mut child, address) = serve(rules.path(), data.path(), kib);
     let mut engine = PolicyEngineClient::new(connect(&address).await);
     let mut acknowledged = 0;
     let refused = loop {
@@ -67,7 +68,10 @@ async fn a_full_disk_is_told_loses_nothing_and_is_outlasted() {
     assert!(raised.unwrap().success());
     let bodies = std::iter::repeat_with(|| pays(&[500; 20])).take(200);
     let ask = request("s", items(acknowledged, bodies));
+    let mut tries = 0;
     let answer = loop {
+        tries += 1;
+        assert!(tries < 1_000, "the store does not work again");
         match engine.observe(ask.clone()).await {
             Ok(answer) => break answer.into_inner(),
             Err(status) => assert_eq!(status.code(), Code::Unavailable),

@@ -1,7 +1,8 @@
-//! A server that is killed under load: what it acknowledged is in its store, once, and the chain is whole.
+//! A server that is killed under load: what it acknowledged is in its store, once, the chain is whole, and sessions go
+//! on where they were.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io::{BufRead, BufReader},
     ops::ControlFlow,
     path::Path,
@@ -17,6 +18,8 @@ use probity::{
     audit::{Body, SledStore, Span, Store, StoreError, TallyKey, Trust, scan, verify_store},
     grpc::wire::policy_engine_client::PolicyEngineClient,
 };
+
+use tonic::Code;
 
 use crate::support::{GUARD, connect, items, pays, request, write_pack};
 
@@ -54,44 +57,55 @@ fn serve(rules: &Path, data: &Path, durability: &str) -> (Child, String) {
     (child, address)
 }
 
-/// Sends items until the server is gone; notes the last seq that was acknowledged, plus one.
+/// Sends items until the server is gone, from the first on that was not acknowledged; notes the last seq that was,
+/// plus one. The session goes on where it was: its hits are counted on.
 async fn load(address: String, session: String, acknowledged: Arc<AtomicU64>) {
     let mut engine = PolicyEngineClient::new(connect(&address).await);
-    for seq in 0.. {
-        let Ok(answer) = engine.observe(request(&session, items(seq, [pays(&[500])]))).await else { return };
-        assert_eq!(answer.into_inner().results[0].hits.len(), 1);
+    for seq in acknowledged.load(Ordering::SeqCst).. {
+        let answer = match engine.observe(request(&session, items(seq, [pays(&[500])]))).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) if status.code() == Code::FailedPrecondition => panic!("{status:?}"),
+            Err(_) => return,
+        };
+        assert_eq!((answer.results[0].hits.len(), u64::from(answer.results[0].hits[0].n)), (1, seq));
         acknowledged.store(seq + 1, Ordering::SeqCst);
     }
 }
 
-/// A server under load that ends as `end` says; gives each session with what was acknowledged of it.
-async fn round(rules: &Path, data: &Path, number: u64, end: impl FnOnce(&mut Child)) -> Vec<(String, u64)> {
+/// A server under load that ends as `end` says. Half of the sessions are new, the others those of the round before.
+/// Adds up what was acknowledged of each session.
+async fn round(
+    rules: &Path,
+    data: &Path,
+    number: u64,
+    sessions: &mut BTreeMap<String, u64>,
+    end: impl FnOnce(&mut Child),
+) {
     // Both levels promise as much where only the process ends.
     let (mut child, address) = serve(rules, data, if number.is_multiple_of(2) { "disk" } else { "process" });
     let mut callers = Vec::new();
     for caller in 0..CALLERS {
-        let acknowledged = Arc::new(AtomicU64::new(0));
-        let session = format!("round-{number}-caller-{caller}");
+        let since = if caller % 2 == 0 { number } else { 0 };
+        let session = format!("since-{since}-caller-{caller}");
+        let acknowledged = Arc::new(AtomicU64::new(sessions.get(&session).copied().unwrap_or_default()));
         let task = tokio::spawn(load(address.clone(), session.clone(), acknowledged.clone()));
-        callers.push((session, acknowledged, task));
+        callers.push((session.clone(), acknowledged, sessions.get(&session).copied().unwrap_or_default(), task));
     }
     // Until each caller has an answer, and somewhat longer: the end comes in full flight.
-    while callers.iter().any(|(_, n, _)| n.load(Ordering::SeqCst) < 2) {
+    while callers.iter().any(|(_, n, before, task)| n.load(Ordering::SeqCst) < before + 2 && !task.is_finished()) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     tokio::time::sleep(Duration::from_micros(number.wrapping_mul(7_919) % 90_000)).await;
     end(&mut child);
     child.wait().unwrap();
-    let mut expected = Vec::new();
-    for (session, acknowledged, task) in callers {
+    for (session, acknowledged, _, task) in callers {
         task.await.unwrap();
-        expected.push((session, acknowledged.load(Ordering::SeqCst)));
+        sessions.insert(session, acknowledged.load(Ordering::SeqCst));
     }
-    expected
 }
 
 /// How many records of a session may be there beyond the acknowledged ones.
-fn check(store: &SledStore, expected: &[(String, u64)], beyond: u64) -> u64 {
+fn check(store: &SledStore, expected: &BTreeMap<String, u64>, beyond: u64) -> u64 {
     let mut stored: HashMap<String, Vec<u64>> = HashMap::new();
     let mut numbers = Vec::new();
     scan(store, 1, |record| {
@@ -126,9 +140,9 @@ async fn every_acknowledged_decision_survives_a_kill() {
     let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write_pack(rules.path(), "guard", "1.0.0", GUARD);
     let rounds = std::env::var("PROBITY_KILL_ROUNDS").ok().map_or(10, |n| n.parse().unwrap());
-    let mut expected = Vec::new();
+    let mut expected = BTreeMap::new();
     for number in 0..rounds {
-        expected.extend(round(rules.path(), data.path(), number, |child| child.kill().unwrap()).await);
+        round(rules.path(), data.path(), number, &mut expected, |child| child.kill().unwrap()).await;
         if number % 50 == 49 {
             check(&open_stopped(data.path()), &expected, 1);
         }
@@ -142,7 +156,8 @@ async fn every_acknowledged_decision_survives_a_kill() {
 async fn an_orderly_end_under_load_acknowledges_just_what_it_stores() {
     let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write_pack(rules.path(), "guard", "1.0.0", GUARD);
-    let expected = round(rules.path(), data.path(), 0, |child| {
+    let mut expected = BTreeMap::new();
+    round(rules.path(), data.path(), 0, &mut expected, |child| {
         let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(ended.unwrap().success());
     })

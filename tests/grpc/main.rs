@@ -12,6 +12,7 @@ mod kill;
 mod limits;
 mod manners;
 mod observe;
+mod resume;
 mod reveal;
 mod rules;
 mod stream;

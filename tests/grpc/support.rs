@@ -115,6 +115,11 @@ impl House {
         panic!("the store stays locked");
     }
 
+    /// Changes the settings of the next start.
+    pub fn change(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+    }
+
     pub async fn stop(&mut self) -> Ended {
         self.running.take().unwrap().shut_down().await
     }

@@ -119,7 +119,7 @@ impl Service {
                 slot.memory().ok_or_else(|| broken(&slot))?.state.invalid();
             }
             if scheduled {
-                self.give_back(&session);
+                self.give_back(&session).await;
             }
         }
         end
@@ -151,12 +151,14 @@ impl Service {
     }
 
     /// A scheduled probe failed: the session's gate counts it no more.
-    fn give_back(&self, session: &str) {
-        if let Some(slot) = self.sessions.find(session, self.now())
-            && let Ok(mut judging) = slot.judging.lock()
-        {
-            judging.give_back();
-        }
+    async fn give_back(&self, session: &str) {
+        let (Ok(Some(slot)), Ok(place)) = (self.find(session).await, self.audit.place().await) else { return };
+        if let Ok(mut live) = slot.live.lock() {
+            live.judging.give_back();
+            let kept = live.journal.given_back(&self.keys.session);
+            // Nobody waits for it: what is lost with the process is a place in a schedule.
+            drop(place.record_with(Vec::new(), kept));
+        };
     }
 }
 

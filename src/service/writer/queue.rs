@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::audit::{Draft, Loss};
+use crate::audit::{Draft, JournalWrite, Loss};
 
 use super::{Acknowledged, Recorded};
 
@@ -22,6 +22,8 @@ const PLACES_ASKED: Duration = Duration::from_millis(10);
 pub(super) struct Entry {
     /// What is to be recorded.
     pub(super) drafts: Vec<Draft>,
+    /// What changes in sessions' journals together with that.
+    pub(super) journal: Vec<JournalWrite>,
     /// Who waits for it.
     pub(super) done: Option<oneshot::Sender<Acknowledged>>,
     /// Its place, which is free again once the entry is taken out: held, never read.
@@ -46,17 +48,31 @@ struct Waiting {
     finished: bool,
 }
 
+/// An entry without its place.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) journal: Vec<JournalWrite>,
+    pub(super) done: Option<oneshot::Sender<Acknowledged>>,
+}
+
 /// What the writer takes at once.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// What was handed in, in its order. The places are free again.
-    pub(super) entries: Vec<(Vec<Draft>, Option<oneshot::Sender<Acknowledged>>)>,
+    pub(super) entries: Vec<Taken>,
     /// What was given up before.
     pub(super) lost: Option<Loss>,
     /// Whether there is time for a checkpoint: nothing came for a while, or this is the end.
     pub(super) at_leisure: bool,
     /// Whether nothing more will come behind this.
     pub(super) last: bool,
+}
+
+impl Entry {
+    fn without_place(self) -> Taken {
+        Taken { drafts: self.drafts, journal: self.journal, done: self.done }
+    }
 }
 
 impl Queue {
@@ -130,7 +146,7 @@ impl Queue {
         let waited = self.arrived.wait_timeout_while(self.waiting(), patience, idle);
         let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let taken = waiting.entries.len().min(most);
-        let entries = waiting.entries.drain(..taken).map(|entry| (entry.drafts, entry.done)).collect();
+        let entries = waiting.entries.drain(..taken).map(Entry::without_place).collect();
         let lost = (waiting.lost.count > 0).then(|| std::mem::take(&mut waiting.lost));
         // A caller that has a place may still be judging, and will hand in.
         let last = waiting.closed && waiting.entries.is_empty() && self.free.available_permits() >= self.places;

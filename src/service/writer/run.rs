@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     Acknowledged, AuditError, Recorded, WriterSettings,
-    queue::{Group, Queue},
+    queue::{Group, Queue, Taken},
 };
 
 /// How long the writer waits for something to do before it thinks of checkpoints.
@@ -72,18 +72,19 @@ impl Run {
                 tracing::error!(judgements = lost.count, "the audit queue was full: judgements were not recorded");
                 self.builder.push(&Draft::Lost(Arc::new(lost)), self.at_millis);
             }
-            for (drafts, done) in entries {
+            for Taken { drafts, journal, done } in entries {
                 for draft in &drafts {
                     signals |= matches!(draft, Draft::Drift(_));
                     self.builder.push(draft, self.at_millis);
                 }
+                self.builder.journal(journal);
                 // Of its own last record, or of the last before it.
                 let number = self.builder.head().last;
                 waiting.extend(done.map(|done| (done, number)));
             }
             let checkpoint = self.checkpoint(at_leisure);
             let batch = self.builder.finish();
-            if !batch.blocks.is_empty() {
+            if !batch.is_empty() {
                 if let Err(e) = self.store.append(&batch, self.safety())
                     && !self.outlast(e, &batch, &mut waiting)
                 {
@@ -164,7 +165,10 @@ impl Run {
                     self.failed.send_replace(None);
                     return true;
                 }
-                Err(e) => error = e,
+                Err(e) => {
+                    tracing::warn!(error = %e, "the audit store still fails");
+                    error = e;
+                }
             }
         }
     }

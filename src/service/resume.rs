@@ -1,0 +1,218 @@
+//! Sessions over a restart: those with a journal are taken up when somebody asks for them, and closed when nobody does
+//! within the idle time. Closing, whatever the reason, is recorded, and drops what was kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, PackRef};
+
+use super::{
+    QueryError, Service,
+    journal::{self, Head, Journal, Kept, Unread},
+    judging::Judging,
+    observe::ObserveError,
+    rules::Served,
+    session_key::SessionKey,
+    sessions::{Full, Live, Opening, SessionLimits, Slot},
+    writer::AuditError,
+};
+
+/// Sessions that are read from the store at once.
+const AT_ONCE: usize = 1024;
+
+/// Sessions that were open before the service began and that nobody has asked for since.
+#[derive(Debug, Default)]
+pub struct Dormant(Mutex<HashMap<Arc<str>, Duration>>);
+
+impl Dormant {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Duration>> {
+        // Each change is one step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn holds(&self, session: &str) -> bool {
+        self.table().contains_key(session)
+    }
+
+    fn wakes(&self, session: &str) -> bool {
+        self.table().remove(session).is_some()
+    }
+
+    /// Takes out those that have waited for the idle time.
+    fn take_idle(&self, now: Duration, ttl: Duration) -> Vec<Arc<str>> {
+        let idle = |since: &Duration| now.saturating_sub(*since) > ttl;
+        self.table().extract_if(|_, since| idle(since)).map(|(session, _)| session).collect()
+    }
+}
+
+/// Why a session is not open any more, or never was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseError {
+    /// Nothing is known of it.
+    #[error("session `{session}` is not open")]
+    NotOpen {
+        /// The session.
+        session: String,
+    },
+    /// The end could not be recorded.
+    #[error("not recorded: {0}")]
+    Audit(#[from] AuditError),
+}
+
+/// What becomes of a session that is asked for after a restart.
+enum TakenUp {
+    /// It goes on.
+    Live(Head, Box<Live>),
+    /// It cannot.
+    Not(Option<Arc<PackRef>>, CloseReason),
+}
+
+impl Service {
+    /// Finds out which sessions were open when the service ended. To be called before anybody asks for one.
+    pub async fn find_dormant(&self) -> Result<usize, QueryError> {
+        let mut after: Option<String> = None;
+        loop {
+            let from = after.clone();
+            let found = self.read(move |store| store.journaled(from.as_deref(), AT_ONCE)).await?;
+            let Some(last) = found.last().cloned() else { return Ok(self.dormant.table().len()) };
+            after = Some(last);
+            let now = self.now();
+            self.dormant.table().extend(found.into_iter().map(|session| (Arc::from(session), now)));
+        }
+    }
+
+    /// The session of an id, taken up from the store if need be.
+    pub(super) async fn find(&self, session: &str) -> Result<Option<Arc<Slot>>, ObserveError> {
+        if let Some(slot) = self.sessions.find(session, self.now()) {
+            return Ok(Some(slot));
+        }
+        if !self.dormant.holds(session) {
+            return Ok(None);
+        }
+        let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
+        let id = session.to_owned();
+        let entries = self.read(move |store| store.journal(&id)).await.map_err(unread)?;
+        let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
+        let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
+        // Judging a long session again takes its time.
+        let taken_up = tokio::task::spawn_blocking(move || take_up(&key, &of, &limits, (&id, seed), &entries)).await;
+        let taken_up = taken_up.map_err(|_| ObserveError::Broken { session: session.to_owned() })?;
+        match taken_up {
+            TakenUp::Live(head, live) => {
+                let Some(pack) = served.set.get(&head.pack.name) else { return Ok(None) };
+                let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack };
+                // Another call may have taken it up meanwhile; then that one is found.
+                let slot = self.sessions.put(&opening, *live, self.now());
+                let slot = slot.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?;
+                if self.dormant.wakes(session) {
+                    tracing::debug!(session, "a session goes on after a restart");
+                }
+                Ok(Some(slot))
+            }
+            TakenUp::Not(pack, reason) => {
+                if self.dormant.wakes(session) {
+                    self.record_closed(session.into(), pack, reason).await.map_err(ObserveError::Audit)?;
+                }
+                Err(ObserveError::Closed { session: session.to_owned(), reason })
+            }
+        }
+    }
+
+    /// Closes a session: it takes nothing more, and nothing of it is kept but its records.
+    pub async fn close_session(&self, session: &str) -> Result<(), CloseError> {
+        if self.dormant.wakes(session) {
+            return Ok(self.record_closed(session.into(), None, CloseReason::Asked).await?);
+        }
+        match self.sessions.take(session) {
+            None => Err(CloseError::NotOpen { session: session.to_owned() }),
+            Some((_, true)) => Ok(()),
+            Some((slot, false)) => Ok(self.close_slots(vec![slot], CloseReason::Asked).await?),
+        }
+    }
+
+    /// Drops idle sessions; gives their number. To be called now and then.
+    pub async fn sweep(&self) -> Result<usize, AuditError> {
+        let now = self.now();
+        let idle = self.sessions.take_idle(now);
+        let dropped = idle.len() + self.drift.sweep(now);
+        let open: Vec<Arc<Slot>> = idle.into_iter().filter(|(_, ended)| !ended).map(|(slot, _)| slot).collect();
+        if !open.is_empty() {
+            self.close_slots(open, CloseReason::Idle).await?;
+        }
+        let asleep = self.dormant.take_idle(now, self.sessions.limits().ttl);
+        let dropped = dropped + asleep.len();
+        for session in asleep {
+            self.record_closed(session, None, CloseReason::Idle).await?;
+        }
+        Ok(dropped)
+    }
+
+    /// Records the end of sessions that are out of the table.
+    async fn close_slots(&self, slots: Vec<Arc<Slot>>, reason: CloseReason) -> Result<(), AuditError> {
+        for slot in slots {
+            let place = self.audit.place().await?;
+            let ticket = {
+                // A session that broke has nothing more to say, and is dropped all the same.
+                let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
+                live.closed = true;
+                let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
+                // Under the session's lock: whoever still holds the session finds it closed.
+                place.record_with(vec![Draft::Closed(closed)], live.journal.closed())
+            };
+            ticket.done().await?;
+        }
+        Ok(())
+    }
+
+    /// Records the end of a session of which nothing but its journal is there.
+    async fn record_closed(
+        &self,
+        session: Arc<str>,
+        pack: Option<Arc<PackRef>>,
+        reason: CloseReason,
+    ) -> Result<(), AuditError> {
+        let dropped = vec![JournalWrite { session: session.clone(), change: JournalChange::Drop }];
+        let place = self.audit.place().await?;
+        place.record_with(vec![Draft::Closed(Closed { session, pack, reason })], dropped).done().await.map(|_| ())
+    }
+}
+
+/// Makes a session what its journal says that it was.
+fn take_up(
+    key: &SessionKey,
+    served: &Served,
+    limits: &SessionLimits,
+    (session, seed): (&Arc<str>, u64),
+    entries: &[JournalEntry],
+) -> TakenUp {
+    let (head, kept) = journal::read(key, session, entries);
+    let Some(head) = head else { return TakenUp::Not(None, CloseReason::Unreadable) };
+    let not = |reason| TakenUp::Not(Some(head.pack.clone()), reason);
+    let kept = match kept {
+        Ok(kept) => kept,
+        Err(Unread::TooLong) => return not(CloseReason::TooLong),
+        Err(Unread::Gap) => return not(CloseReason::Lost),
+        Err(Unread::Broken) => return not(CloseReason::Unreadable),
+    };
+    let Some(pack) = served.set.get(&head.pack.name).filter(|pack| served.pack_ref(pack) == head.pack) else {
+        return not(CloseReason::RulesGone);
+    };
+    let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served, pack };
+    if opening.head(limits) != head {
+        return not(CloseReason::OtherLimits);
+    }
+    let mut judging = Judging::new(pack.clone(), limits, seed);
+    for kept in &kept {
+        match kept {
+            Kept::GivenBack => judging.give_back(),
+            // What was judged once is judged again: an error means that the journal is of something else.
+            Kept::Items(items) if judging.answer(items, &mut Vec::new()).is_ok() => {}
+            Kept::Items(_) => return not(CloseReason::Unreadable),
+        }
+    }
+    let journal = Journal::after(session.clone(), head.clone(), limits.journal, entries);
+    TakenUp::Live(head, Box::new(Live { judging, journal, closed: false }))
+}

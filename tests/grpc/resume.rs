@@ -1,0 +1,211 @@
+//! Sessions over a restart: they go on where they were, under the same rules, and what is kept of them is in clear
+//! nowhere.
+
+use std::{fs, path::Path, time::Duration};
+
+use probity::grpc::wire::{
+    CloseSessionRequest, End, Item, Mode, ObserveRequest, ObserveResponse, QueryRecordsRequest, Recording, Result,
+    item, record::Body,
+};
+use serde_json::Value;
+use tonic::{Code, Status};
+
+use crate::support::{GUARD, House, end, items, message, pays, proposal, reason, request, user, write_pack};
+
+const MARK: &str = "mia.li.4711@example.com";
+
+async fn observe(house: &House, ask: ObserveRequest) -> std::result::Result<ObserveResponse, Status> {
+    house.engine().await.observe(ask).await.map(|answer| answer.into_inner())
+}
+
+/// The reasons of all sessions that were closed, in order.
+async fn closed(house: &House) -> Vec<(String, String)> {
+    let query = QueryRecordsRequest { page_size: 1000, ..Default::default() };
+    let records = house.audit_api().await.query_records(query).await.unwrap().into_inner().records;
+    let closed = records.into_iter().filter_map(|record| match record.body {
+        Some(Body::Closed(closed)) => Some((closed.session_id, closed.reason)),
+        _ => None,
+    });
+    closed.collect()
+}
+
+fn ask(pack: &str, session: &str, from: u64, bodies: Vec<item::Item>) -> ObserveRequest {
+    ObserveRequest { pack: pack.to_owned(), mode: Mode::Gate.into(), ..request(session, items(from, bodies)) }
+}
+
+#[tokio::test]
+async fn a_restart_in_the_middle_of_each_recorded_episode_changes_no_verdict() {
+    let mut house = House::with(|settings| {
+        for pack in ["airline", "starter"] {
+            crate::drift::copy(&Path::new("rules").join(pack), &settings.rules.join(pack));
+        }
+        settings.retained_results = 1000;
+    })
+    .await;
+    let mut sessions: Vec<(String, Vec<item::Item>)> = Vec::new();
+    for folder in ["airline", "fixture12"] {
+        let text = fs::read_to_string(Path::new("tests/data/traces").join(folder).join("episodes.jsonl")).unwrap();
+        for line in text.lines() {
+            let episode: Value = serde_json::from_str(line).unwrap();
+            let id = format!("{folder}-{}", episode["episode_id"].as_str().unwrap());
+            let messages = episode["messages"].as_array().unwrap().iter().map(|m| message(&m.to_string()));
+            sessions.push((id, messages.chain([item::Item::End(End {})]).collect()));
+        }
+    }
+    let pack = |n: usize| if n.is_multiple_of(3) { "starter" } else { "airline" };
+    let mut whole: Vec<Vec<Result>> = Vec::new();
+    let mut halves: Vec<Vec<Result>> = Vec::new();
+    for (n, (id, bodies)) in sessions.iter().enumerate() {
+        let unbroken = format!("{id}-unbroken");
+        whole.push(observe(&house, ask(pack(n), &unbroken, 0, bodies.clone())).await.unwrap().results);
+        let first = bodies[..bodies.len() / 2].to_vec();
+        halves.push(observe(&house, ask(pack(n), id, 0, first)).await.unwrap().results);
+    }
+    house.restart().await;
+    for (n, (id, bodies)) in sessions.iter().enumerate() {
+        let middle = bodies.len() / 2;
+        // The last answer before the restart may have been lost on its way: it is repeated.
+        let from = middle.saturating_sub(1);
+        let then = observe(&house, ask(pack(n), id, from as u64, bodies[from..].to_vec())).await.unwrap().results;
+        halves[n].truncate(from);
+        halves[n].extend(then);
+        assert_eq!(halves[n], whole[n], "{id}");
+    }
+    assert!(sessions.len() >= 100, "{}", sessions.len());
+    let hits: usize = whole.iter().flatten().map(|result| result.hits.len()).sum();
+    println!("{} episodes with {hits} hits", sessions.len());
+    assert!(hits > 0);
+}
+
+#[tokio::test]
+async fn proposals_agents_and_probes_that_were_due_are_remembered_and_nothing_is_kept_in_clear() {
+    let mut house = House::start().await;
+    let mut first = request("s", items(0, [user(MARK), proposal(1, 0, 2, 500)]));
+    first.agent_id = "agent-7".to_owned();
+    let answers = observe(&house, first.clone()).await.unwrap();
+    assert_eq!(answers.recording(), Recording::Stored);
+    house.restart().await;
+    // Repeated, it is the same; other content under its seq is refused as before.
+    assert_eq!(observe(&house, first.clone()).await.unwrap().results, answers.results);
+    let other = observe(&house, request("s", items(0, [user("other")]))).await.unwrap_err();
+    assert_eq!(reason(&other).0, "OTHER_CONTENT");
+    let gap = observe(&house, request("s", items(5, [user("a")]))).await.unwrap_err();
+    assert_eq!(reason(&gap), ("SEQ_GAP".into(), vec![("expected_seq".into(), "2".into()), ("seq".into(), "5".into())]));
+    // The proposed call has its answer; the message may not carry another one in its place.
+    let contradiction = observe(&house, request("s", items(2, [proposal(1, 0, 2, 501)]))).await.unwrap_err();
+    assert_eq!(reason(&contradiction).0, "PROPOSAL_CONFLICT");
+    let next = observe(&house, request("s", items(2, [proposal(1, 1, 2, 600)]))).await.unwrap();
+    assert_eq!(next.results[0].hits.len(), 0, "the policy has its hit in this turn");
+    let records = QueryRecordsRequest { session_id: "s".to_owned(), ..Default::default() };
+    let records = house.audit_api().await.query_records(records).await.unwrap().into_inner().records;
+    let Some(Body::Judged(last)) = &records.last().unwrap().body else { panic!("{records:?}") };
+    assert_eq!((last.agent_id.as_str(), records.len()), ("agent-7", 3));
+    house.stop().await;
+    for entry in fs::read_dir(house.data.path().join("store")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        assert!(!bytes.windows(MARK.len()).any(|w| w == MARK.as_bytes()), "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_taken_up_is_closed_with_a_reason() {
+    let mut house = House::with(|settings| {
+        write_pack(&settings.rules, "other", "1.0.0", GUARD);
+        settings.session_journal_bytes = 2_000;
+    })
+    .await;
+    observe(&house, request("a", items(0, [user("a")]))).await.unwrap();
+    observe(&house, ask("other", "b", 0, vec![user("b")])).await.unwrap();
+    observe(&house, request("long", items(0, [user(&"c".repeat(3_000))]))).await.unwrap();
+    observe(&house, request("long", items(1, [user("d")]))).await.unwrap();
+    observe(&house, request("ended", items(0, [user("a"), end()]))).await.unwrap();
+    house.stop().await;
+    let other = GUARD.replace("args.amount > 100", "args.amount > 101");
+    write_pack(house.rules.path(), "other", "1.0.1", &other);
+    house.start_again().await;
+    let why = |status: Status| {
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        let (reason, facts) = reason(&status);
+        format!("{reason} {}", facts.first().map(|(_, fact)| fact.clone()).unwrap_or_default())
+    };
+    let next = |session: &str, seq: u64| request(session, items(seq, [user("x")]));
+    assert_eq!(observe(&house, next("a", 1)).await.unwrap().results.len(), 1);
+    let of_b = ask("other", "b", 1, vec![user("x")]);
+    assert_eq!(why(observe(&house, of_b.clone()).await.unwrap_err()), "SESSION_CLOSED rules_gone");
+    assert_eq!(why(observe(&house, next("long", 2)).await.unwrap_err()), "SESSION_CLOSED too_long");
+    // Once closed it is like any session that is not open.
+    assert_eq!(why(observe(&house, of_b).await.unwrap_err()), "SESSION_NOT_OPEN 0");
+    assert_eq!(why(observe(&house, next("ended", 2)).await.unwrap_err()), "SESSION_NOT_OPEN 0");
+    let told = |session: &str, reason: &str| (session.to_owned(), reason.to_owned());
+    assert_eq!(closed(&house).await, [told("b", "rules_gone"), told("long", "too_long")]);
+    // Its id is free.
+    observe(&house, ask("other", "b", 0, vec![user("b")])).await.unwrap();
+
+    // Other limits, and a key that is another one.
+    house.stop().await;
+    house.change(|settings| settings.limits.state_bytes /= 2);
+    house.start_again().await;
+    assert_eq!(why(observe(&house, next("a", 2)).await.unwrap_err()), "SESSION_CLOSED other_limits");
+    house.stop().await;
+    fs::remove_file(house.data.path().join("store/session.key")).unwrap();
+    house.start_again().await;
+    assert_eq!(
+        why(observe(&house, ask("other", "b", 1, vec![user("x")])).await.unwrap_err()),
+        "SESSION_CLOSED unreadable"
+    );
+}
+
+#[tokio::test]
+async fn closing_is_recorded_and_leaves_nothing_behind() {
+    let mut house = House::with(|settings| settings.session_ttl = Duration::from_millis(1_500)).await;
+    for session in ["asked", "idle", "asleep", "asked-asleep"] {
+        observe(&house, request(session, items(0, [user("a"), pays(&[500])]))).await.unwrap();
+    }
+    let close = async |house: &House, session: &str| {
+        let ask = CloseSessionRequest { session_id: session.to_owned() };
+        house.engine().await.close_session(ask).await.map(|_| ())
+    };
+    close(&house, "asked").await.unwrap();
+    let again = close(&house, "asked").await.unwrap_err();
+    assert_eq!((again.code(), reason(&again).0.as_str()), (Code::NotFound, "SESSION_NOT_OPEN"));
+    let more = observe(&house, request("asked", items(2, [user("a")]))).await.unwrap_err();
+    assert_eq!(reason(&more).0, "SESSION_NOT_OPEN");
+    // Sooner than the others would be dropped.
+    house.restart().await;
+    close(&house, "asked-asleep").await.unwrap();
+    observe(&house, request("idle", items(2, [user("b")]))).await.unwrap();
+    while closed(&house).await.len() < 4 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut all = closed(&house).await;
+    all.sort();
+    let told = |session: &str, reason: &str| (session.to_owned(), reason.to_owned());
+    assert_eq!(
+        all,
+        [told("asked", "asked"), told("asked-asleep", "asked"), told("asleep", "idle"), told("idle", "idle")]
+    );
+    house.restart().await;
+    for session in ["asked", "idle", "asleep", "asked-asleep"] {
+        let gone = observe(&house, request(session, items(3, [user("a")]))).await.unwrap_err();
+        assert_eq!(reason(&gone).0, "SESSION_NOT_OPEN", "{session}");
+    }
+}
+
+#[tokio::test]
+async fn callers_that_wake_a_session_at_once_find_the_same_one() {
+    let mut house = House::start().await;
+    observe(&house, request("s", items(0, [pays(&[500])]))).await.unwrap();
+    house.restart().await;
+    let mut callers = Vec::new();
+    for _ in 0..8 {
+        let mut engine = house.engine().await;
+        callers.push(tokio::spawn(async move { engine.observe(request("s", items(1, [pays(&[500])]))).await }));
+    }
+    for caller in callers {
+        let answer = caller.await.unwrap().unwrap().into_inner();
+        assert_eq!(answer.results[0].hits[0].n, 1);
+    }
+    let next: Vec<Item> = items(2, [pays(&[500])]);
+    assert_eq!(observe(&house, request("s", next)).await.unwrap().results[0].hits[0].n, 2);
+}
