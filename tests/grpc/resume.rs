@@ -74,7 +74,7 @@ async fn a_restart_in_the_middle_of_each_recorded_episode_changes_no_verdict() {
     assert!(sessions.len() >= 100, "{}", sessions.len());
     let hits: usize = whole.iter().flatten().map(|result| result.hits.len()).sum();
     println!("{} episodes with {hits} hits", sessions.len());
-    assert!(hits > 0);
+    assert!(hits > 40);
 }
 
 #[tokio::test]
