@@ -78,6 +78,10 @@ pub struct Settings {
     pub audit_checkpoint_key_file: PathBuf,
     /// File that checkpoints are appended to, to be kept elsewhere; empty for none.
     pub audit_checkpoint_file: PathBuf,
+    /// Audit records that are older are dropped; zero keeps them for ever.
+    pub audit_keep_for: Duration,
+    /// The oldest audit records are dropped while there are more bytes of them; 0 keeps them all.
+    pub audit_keep_bytes: u64,
     /// Bytes of the store's page cache.
     pub store_cache_bytes: u64,
     /// Pause between NOT_SERVING and refusing connections, for load balancers to notice.
@@ -369,6 +373,14 @@ pub const SETTINGS: &[Setting] = &[
         audit_checkpoint_file,
         |t: &str| Ok(PathBuf::from(t))
     ),
+    setting!("audit-keep-for", "0s", "Drop audit records that are older; 0s keeps them for ever", audit_keep_for, span),
+    setting!(
+        "audit-keep-bytes",
+        "0",
+        "Drop the oldest audit records while there are more bytes of them; 0 keeps them all",
+        audit_keep_bytes,
+        |t: &str| if t.trim() == "0" { Ok(0) } else { bytes(t) }
+    ),
     setting!("store-cache-bytes", "32MiB", "Page cache of the audit store", store_cache_bytes, bytes),
     setting!("shutdown-wait", "0s", "Pause between NOT_SERVING and refusing connections", shutdown_wait, span),
     setting!("shutdown-limit", "10s", "How long calls in progress may take to end", shutdown_limit, span),
@@ -491,6 +503,8 @@ fn unset() -> Settings {
         audit_checkpoint_every: 0,
         audit_checkpoint_key_file: PathBuf::new(),
         audit_checkpoint_file: PathBuf::new(),
+        audit_keep_for: Duration::ZERO,
+        audit_keep_bytes: 0,
         store_cache_bytes: 0,
         shutdown_wait: Duration::ZERO,
         shutdown_limit: Duration::ZERO,

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use crate::model::Digest;
+
 use super::{
     chain::Head,
     journal::JournalWrite,
@@ -10,6 +12,7 @@ use super::{
     payload::{Payload, PayloadKey, Salts},
     posting::Posting,
     record::{Body, Draft, Record, RecordNumber},
+    request::{Answered, RequestKey},
     store::Batch,
     tally::Tallies,
 };
@@ -46,6 +49,10 @@ impl BatchBuilder {
         self.tallies.add(draft, at_millis);
         let (payload, full) = self.packer.push(draft, at_millis);
         self.batch.blocks.extend(full);
+        if let Draft::Erased { session } = draft {
+            self.batch.payloads.retain(|(key, _)| key.session != *session);
+            self.batch.erased.push(Arc::clone(session));
+        }
         if let (Some(payload), Draft::Drift(drift)) = (payload, draft) {
             let key = PayloadKey { session: Arc::clone(&drift.session), number: self.packer.head().last };
             self.batch.payloads.push((key, payload));
@@ -69,6 +76,11 @@ impl BatchBuilder {
     /// Adds changes of sessions' journals.
     pub fn journal(&mut self, writes: impl IntoIterator<Item = JournalWrite>) {
         self.batch.journal.extend(writes);
+    }
+
+    /// Notes that the last record answers a request with a name.
+    pub fn answers(&mut self, key: RequestKey, print: Digest) {
+        self.batch.answered.push((key, Answered { print, record: self.packer.head().last }));
     }
 
     /// The batch of all that was added since the last one.

@@ -301,12 +301,35 @@ fn payloads_can_be_erased_and_the_chain_still_verifies(store: &dyn Store) {
     commit(store, &[drift("s1", "[1]"), drift("s2", "[2]"), drift("s1", &large), drift("s11", "[4]")]);
     let kept = |texts: &[(&str, bool)]| texts.iter().map(|(t, e)| ((*t).to_owned(), *e)).collect::<Vec<_>>();
     assert_eq!(answers(store), kept(&[("[1]", false), ("[2]", false), (&large, false), ("[4]", false)]));
-    assert_eq!(store.erase("s1").unwrap(), 2);
-    assert_eq!(store.erase("s1").unwrap(), 0);
-    assert_eq!(answers(store), kept(&[("", true), ("[2]", false), ("", true), ("[4]", false)]));
+    // What comes behind in the same commit stays.
+    let erased = || Draft::Erased { session: "s1".into() };
+    commit(store, &[drift("s1", "[5]"), erased(), drift("s1", "[6]")]);
+    let after = kept(&[("", true), ("[2]", false), ("", true), ("[4]", false), ("", true), ("[6]", false)]);
+    assert_eq!(answers(store), after);
     let verified = verify_store(store, Trust::default()).unwrap();
     assert!(verified.is_whole(), "{verified:?}");
-    assert_eq!(verified.erased, 2);
+    assert_eq!(verified.erased, 3);
+}
+
+fn requests_are_remembered_as_long_as_their_records(store: &dyn Store) {
+    let key = |id: &str| RequestKey { method: "ReportJudge", id: id.into() };
+    let print = Digest::new([4; 32]);
+    assert_eq!(store.answered(&key("r1")).unwrap(), None);
+    for (round, id) in ["r1", "r11"].iter().enumerate() {
+        let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+        builder.push(&judged("s1", round as u64, full_step()), 1_700_000_000_000);
+        builder.answers(key(id), print);
+        store.append(&builder.finish(), Safety::Disk).unwrap();
+    }
+    assert_eq!(store.answered(&key("r1")).unwrap(), Some(Answered { print, record: 1 }));
+    assert_eq!(store.answered(&key("r11")).unwrap(), Some(Answered { print, record: 2 }));
+    assert_eq!(store.answered(&RequestKey { method: "Report", id: "r1".into() }).unwrap(), None);
+    let size = store.size().unwrap();
+    assert_eq!(size, store.blocks(1, 10).unwrap().iter().map(|block| block.bytes.len() as u64).sum::<u64>());
+    store.prune(2).unwrap();
+    assert_eq!(store.size().unwrap(), size / 2);
+    assert_eq!(store.answered(&key("r1")).unwrap(), None);
+    assert!(store.answered(&key("r11")).unwrap().is_some());
 }
 
 fn what_was_pruned_is_gone_and_the_rest_still_verifies(store: &dyn Store) {
@@ -414,6 +437,7 @@ const CASES: &[Case] = &[
     ("only_the_first_hit_of_a_session_counts_the_session", only_the_first_hit_of_a_session_counts_the_session),
     ("records_are_found_by_session_and_policy", records_are_found_by_session_and_policy),
     ("payloads_can_be_erased_and_the_chain_still_verifies", payloads_can_be_erased_and_the_chain_still_verifies),
+    ("requests_are_remembered_as_long_as_their_records", requests_are_remembered_as_long_as_their_records),
     ("what_was_pruned_is_gone_and_the_rest_still_verifies", what_was_pruned_is_gone_and_the_rest_still_verifies),
     ("journals_come_and_go_with_a_commit", journals_come_and_go_with_a_commit),
     ("a_batch_that_does_not_follow_on_is_refused_whole", a_batch_that_does_not_follow_on_is_refused_whole),

@@ -12,6 +12,7 @@ use super::{
     payload::{Payload, PayloadKey},
     posting::Posting,
     record::RecordNumber,
+    request::{Answered, RequestKey},
     store::{Batch, Block, Safety, Store, StoreError},
     tally::{Span, Tally, TallyKey},
 };
@@ -122,8 +123,12 @@ impl Store for FaultyStore {
         self.inner.journaled(after, max)
     }
 
-    fn erase(&self, session: &str) -> Result<u64, StoreError> {
-        self.inner.erase(session)
+    fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.inner.answered(key)
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        self.inner.size()
     }
 
     fn prune(&self, before: RecordNumber) -> Result<Head, StoreError> {

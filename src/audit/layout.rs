@@ -7,7 +7,7 @@
 //! record    = version:byte=1  number:number  at_millis:number  kind:byte  body
 //! body      = kind 1: judged | kind 2: judge | kind 3: pack (it began to serve)
 //!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
-//!           | kind 8: lost
+//!           | kind 8: lost | kind 9: erased | kind 10: pruned
 //! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -19,6 +19,7 @@
 //! lost      = count:number  sessions:list of (session:text  first_seq:number  last_seq:number)
 //! checkpoint= store:16 bytes  last:number  link:digest  at_millis:number
 //!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
+//! erased    = session:text            pruned = first:number
 //! closed    = session:text  known:byte  (if 1: pack)  reason:byte
 //! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
@@ -259,6 +260,14 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
                 out.extend_from_slice(signature);
             }
         }
+        Draft::Erased { session } => {
+            out.push(9);
+            put_text(out, session);
+        }
+        Draft::Pruned { first } => {
+            out.push(10);
+            put_number(out, *first);
+        }
         Draft::Closed(Closed { session, pack, reason }) => {
             out.push(7);
             put_text(out, session);
@@ -410,6 +419,8 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
             principal: reader.text()?.into(),
             reason: reader.text()?.into(),
         }),
+        9 => Body::Erased { session: reader.text()?.into() },
+        10 => Body::Pruned { first: reader.number()? },
         8 => Body::Lost(Loss {
             count: reader.number()?,
             sessions: reader.list(|r| Ok::<_, LayoutError>((r.text()?.into(), r.number()?, r.number()?)))?,

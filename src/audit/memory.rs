@@ -12,6 +12,7 @@ use super::{
     payload::{Payload, PayloadKey},
     posting::Posting,
     record::RecordNumber,
+    request::{Answered, RequestKey},
     store::{Batch, Block, Safety, Store, StoreError, check_order},
     tally::{Span, Tally, TallyKey, prefix},
 };
@@ -29,14 +30,16 @@ struct Contents {
     postings: BTreeMap<Posting, BTreeSet<RecordNumber>>,
     payloads: BTreeMap<PayloadKey, Payload>,
     journals: BTreeMap<String, BTreeMap<u64, Vec<u8>>>,
+    answered: BTreeMap<RequestKey, Answered>,
 }
 
 impl Default for MemoryStore {
     /// An empty store. It has no name of its own: nothing of it is ever compared with another's.
     fn default() -> MemoryStore {
         let head = Head::genesis(StoreId::new([0; 16]));
-        let (blocks, tallies, postings, payloads, journals) = Default::default();
-        MemoryStore(Mutex::new(Contents { base: head, head, blocks, tallies, postings, payloads, journals }))
+        let (blocks, tallies, postings, payloads, journals, answered) = Default::default();
+        let contents = Contents { base: head, head, blocks, tallies, postings, payloads, journals, answered };
+        MemoryStore(Mutex::new(contents))
     }
 }
 
@@ -62,6 +65,10 @@ impl Store for MemoryStore {
         for (posting, block) in &batch.postings {
             contents.postings.entry(posting.clone()).or_default().insert(*block);
         }
+        for session in &batch.erased {
+            contents.payloads.retain(|key, _| key.session != *session);
+        }
+        contents.answered.extend(batch.answered.iter().cloned());
         contents.payloads.extend(batch.payloads.iter().cloned());
         for JournalWrite { session, change } in &batch.journal {
             match change {
@@ -119,11 +126,12 @@ impl Store for MemoryStore {
         Ok(behind.take(max).cloned().collect())
     }
 
-    fn erase(&self, session: &str) -> Result<u64, StoreError> {
-        let payloads = &mut self.contents().payloads;
-        let before = payloads.len();
-        payloads.retain(|key, _| *key.session != *session);
-        Ok((before - payloads.len()) as u64)
+    fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        Ok(self.contents().answered.get(key).copied())
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        Ok(self.contents().blocks.values().map(|block| block.bytes.len() as u64).sum())
     }
 
     fn prune(&self, before: RecordNumber) -> Result<Head, StoreError> {
@@ -139,6 +147,7 @@ impl Store for MemoryStore {
         }
         contents.postings.retain(|_, held| !held.is_empty());
         contents.payloads.retain(|key, _| key.number > base.last);
+        contents.answered.retain(|_, answered| answered.record > base.last);
         Ok(base)
     }
 

@@ -20,6 +20,7 @@ mod payload;
 mod posting;
 mod reading;
 mod record;
+mod request;
 mod scan;
 mod sled_store;
 mod store;
@@ -46,6 +47,7 @@ pub use record::{
     Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
     Mode, PackRef, Reading, Record, RecordNumber, SignalRecord,
 };
+pub use request::{Answered, RequestKey};
 pub use scan::{scan, scan_posted};
 pub use sled_store::SledStore;
 pub use store::{Batch, Block, Safety, Store, StoreError};

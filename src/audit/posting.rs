@@ -79,7 +79,8 @@ impl Draft {
             Draft::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
-            Draft::Checkpoint(_) => Names::default(),
+            Draft::Erased { session } => Names { sessions: vec![session], ..Names::default() },
+            Draft::Checkpoint(_) | Draft::Pruned { .. } => Names::default(),
         }
     }
 }
@@ -106,7 +107,8 @@ impl Record {
             Body::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
-            Body::Checkpoint(_) => Names::default(),
+            Body::Erased { session } => Names { sessions: vec![session], ..Names::default() },
+            Body::Checkpoint(_) | Body::Pruned { .. } => Names::default(),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(super) fn body(record: &Record) -> Value {
                 .map(|(id, first, last)| json!({ "session": **id, "first_seq": first, "last_seq": last }));
             json!({ "count": count, "sessions": sessions.collect::<Vec<_>>() })
         }
+        Body::Erased { session } => json!({ "session": **session }),
+        Body::Pruned { first } => json!({ "first_record": first }),
         // A checkpoint has its own line of JSON, which is what is kept elsewhere too.
         Body::Checkpoint(checkpoint) => checkpoint_line(checkpoint),
         Body::Closed(Closed { session, pack, reason }) => {

@@ -139,6 +139,16 @@ pub enum Draft {
     Checkpoint(Arc<Checkpoint>),
     /// A session will take nothing more.
     Closed(Closed),
+    /// The payloads of a session are erased, with this record.
+    Erased {
+        /// The session.
+        session: Arc<str>,
+    },
+    /// The oldest records were dropped.
+    Pruned {
+        /// The first that is held.
+        first: RecordNumber,
+    },
 }
 
 /// Judgements that were given up before they were recorded.
@@ -239,6 +249,8 @@ impl Record {
             Body::Lost(_) => "lost",
             Body::Checkpoint(_) => "checkpoint",
             Body::Closed(_) => "closed",
+            Body::Erased { .. } => "erased",
+            Body::Pruned { .. } => "pruned",
         }
     }
 }
@@ -262,6 +274,16 @@ pub enum Body {
     Checkpoint(Checkpoint),
     /// A session was closed.
     Closed(Closed),
+    /// The payloads of a session were erased.
+    Erased {
+        /// The session.
+        session: Arc<str>,
+    },
+    /// The oldest records were dropped.
+    Pruned {
+        /// The first that was held.
+        first: RecordNumber,
+    },
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.

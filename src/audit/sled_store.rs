@@ -10,6 +10,8 @@
 //! | `b` first number (8 bytes, big-endian) | a block (see `layout`) |
 //! | `t` a counter's key (see `tally`) | its numbers |
 //! | `i` a posting (see `posting`) first number | nothing: the block of that number holds something of it |
+//! | `size` | the bytes of all blocks |
+//! | `q` method (length, text) id | what became of a request with a name: print, record |
 //! | `p` session (length, text) number part | a payload (see `payload`), in parts |
 //! | `j` session (length, text) number part | an entry of the session's journal, in parts |
 //!
@@ -19,13 +21,13 @@
 //! store's file through a second descriptor. The periodic flush is off: only appends write.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::File,
     io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::model::Digest;
@@ -39,6 +41,7 @@ use super::{
     payload::{Payload, PayloadKey},
     posting::Posting,
     record::RecordNumber,
+    request::{Answered, RequestKey},
     store::{Batch, Block, Safety, Store, StoreError, check_order},
     tally::{Span, Tally, TallyKey, prefix},
 };
@@ -48,6 +51,8 @@ const FORMAT: u32 = 2;
 const PRUNED_AT_ONCE: usize = 256;
 /// Bytes of one part of a value that is kept in parts.
 const PART: usize = 8 * 1024;
+/// Between two attempts to open a folder that is still locked.
+const A_MOMENT: Duration = Duration::from_millis(20);
 /// How long sled may take to let go of a folder after a failure.
 const LETTING_GO: Duration = Duration::from_secs(5);
 
@@ -163,6 +168,13 @@ impl Open {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn size(&self) -> Result<u64, StoreError> {
+        let found = self.db.get(b"size").map_err(failed)?;
+        let number = |bytes: sled::IVec| <[u8; 8]>::try_from(bytes.as_ref()).map(u64::from_be_bytes);
+        let damaged = |_| StoreError::Damaged("`size` is unreadable".to_owned());
+        found.map(number).transpose().map_err(damaged).map(Option::unwrap_or_default)
+    }
+
     /// What becomes of each key of the journals that change.
     fn journal_writes<'a>(
         &self,
@@ -209,6 +221,16 @@ impl Store for SledStore {
             for (posting, block) in &batch.postings {
                 writes.insert(posting_key(posting, *block), &[]);
             }
+            for session in &batch.erased {
+                for key in open.db.scan_prefix(of_session(b'p', session)).keys() {
+                    writes.remove(key.map_err(failed)?);
+                }
+            }
+            for (key, answered) in &batch.answered {
+                writes.insert(tagged(b'q', &key.to_bytes()), answered_bytes(*answered));
+            }
+            let added: usize = batch.blocks.iter().map(|block| block.bytes.len()).sum();
+            writes.insert(b"size", &(open.size()? + added as u64).to_be_bytes());
             for (key, payload) in &batch.payloads {
                 for (key, part) in parts(b'p', &key.session, key.number, payload.bytes()) {
                     writes.insert(key, part);
@@ -253,7 +275,14 @@ impl Store for SledStore {
             });
             let _ = waiting.recv_timeout(LETTING_GO);
         }
-        let anew = Open::at(&self.path, self.cache_bytes, None)?;
+        let until = Instant::now() + LETTING_GO;
+        let anew = loop {
+            match Open::at(&self.path, self.cache_bytes, None) {
+                // Its threads let go a moment after it is dropped.
+                Err(StoreError::Locked { .. }) if Instant::now() < until => thread::sleep(A_MOMENT),
+                opened => break opened?,
+            }
+        };
         // What was flushed last may not have reached the disk.
         anew.file.sync_all()?;
         let head = anew.head();
@@ -336,20 +365,15 @@ impl Store for SledStore {
         })
     }
 
-    fn erase(&self, session: &str) -> Result<u64, StoreError> {
-        let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+    fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
         self.with(|open| {
-            let (mut writes, mut erased) = (sled::Batch::default(), BTreeSet::new());
-            for key in open.db.scan_prefix(of_session(b'p', session)).keys() {
-                let key = key.map_err(failed)?;
-                erased.insert(part_number(&key)?);
-                writes.remove(key);
-            }
-            open.db.apply_batch(writes).map_err(failed)?;
-            open.db.flush().map_err(failed)?;
-            open.file.sync_data()?;
-            Ok(erased.len() as u64)
+            let found = open.db.get(tagged(b'q', &key.to_bytes())).map_err(failed)?;
+            found.map(|bytes| answered_of(&bytes)).transpose()
         })
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        self.with(|open| open.size())
     }
 
     fn prune(&self, before: RecordNumber) -> Result<Head, StoreError> {
@@ -358,7 +382,7 @@ impl Store for SledStore {
             let mut base = place(&open.db, b"origin")?;
             loop {
                 let mut writes = sled::Batch::default();
-                let mut dropped = 0;
+                let (mut dropped, mut size) = (0, open.size()?);
                 for entry in open.db.range(block_key(0)..block_key(before)).take(PRUNED_AT_ONCE) {
                     let (key, bytes) = entry.map_err(failed)?;
                     let block = block_of(&key, &bytes)?;
@@ -367,6 +391,7 @@ impl Store for SledStore {
                     }
                     base = end_of(&block, base)?;
                     writes.remove(key);
+                    size = size.saturating_sub(block.bytes.len() as u64);
                     dropped += 1;
                 }
                 if dropped == 0 {
@@ -374,6 +399,7 @@ impl Store for SledStore {
                 }
                 // The base moves with the blocks: the chain verifies wherever this is cut off.
                 writes.insert(b"origin", head_bytes(base));
+                writes.insert(b"size", &size.to_be_bytes());
                 open.db.apply_batch(writes).map_err(failed)?;
             }
             type Number = fn(&[u8]) -> Result<RecordNumber, StoreError>;
@@ -384,6 +410,12 @@ impl Store for SledStore {
                     if number(&key)? <= base.last {
                         open.db.remove(key).map_err(failed)?;
                     }
+                }
+            }
+            for entry in open.db.scan_prefix(b"q") {
+                let (key, bytes) = entry.map_err(failed)?;
+                if answered_of(&bytes)?.record <= base.last {
+                    open.db.remove(key).map_err(failed)?;
                 }
             }
             open.db.flush().map_err(failed)?;
@@ -511,6 +543,18 @@ fn block_of(key: &[u8], bytes: &[u8]) -> Result<Block, StoreError> {
         return Err(StoreError::Damaged(format!("the block at {named} says that it is {first} with {count} records")));
     }
     Ok(Block { first, count, bytes: bytes.to_vec() })
+}
+
+fn answered_bytes(Answered { print, record }: Answered) -> Vec<u8> {
+    let mut bytes = print.bytes().to_vec();
+    bytes.extend_from_slice(&record.to_be_bytes());
+    bytes
+}
+
+fn answered_of(bytes: &[u8]) -> Result<Answered, StoreError> {
+    let print = bytes.first_chunk::<32>().map(|print| Digest::new(*print));
+    let record = last_number(bytes)?;
+    print.map(|print| Answered { print, record }).ok_or_else(|| StoreError::Damaged("a request".to_owned()))
 }
 
 fn tally_of(bytes: &[u8]) -> Result<Tally, StoreError> {

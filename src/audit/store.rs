@@ -1,6 +1,6 @@
 //! What a store of records is, whatever holds them. The suite in `conformance` runs on each.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, sync::Arc};
 
 use super::{
     chain::Head,
@@ -9,6 +9,7 @@ use super::{
     payload::{Payload, PayloadKey},
     posting::Posting,
     record::RecordNumber,
+    request::{Answered, RequestKey},
     tally::{Span, Tally, TallyKey},
 };
 
@@ -47,13 +48,17 @@ pub struct Batch {
     pub payloads: Vec<(PayloadKey, Payload)>,
     /// Changes of sessions' journals, in their order.
     pub journal: Vec<JournalWrite>,
+    /// Sessions whose payloads of before go.
+    pub erased: Vec<Arc<str>>,
+    /// Requests with a name that are recorded now.
+    pub answered: Vec<(RequestKey, Answered)>,
 }
 
 impl Batch {
     /// Nothing, at a place in the chain.
     pub fn at(head: Head) -> Batch {
-        let (blocks, tallies, postings, payloads, journal) = Default::default();
-        Batch { before: head, after: head, blocks, tallies, postings, payloads, journal }
+        let (blocks, tallies, postings, payloads, journal, erased, answered) = Default::default();
+        Batch { before: head, after: head, blocks, tallies, postings, payloads, journal, erased, answered }
     }
 
     /// True if it changes nothing.
@@ -166,8 +171,11 @@ pub trait Store: Send + Sync + 'static {
     /// Sessions with a journal, in the order of the store, behind `after`, at most `max`.
     fn journaled(&self, after: Option<&str>, max: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Erases the payloads of a session; gives their number.
-    fn erase(&self, session: &str) -> Result<u64, StoreError>;
+    /// What became of a request with a name; nothing if it was not recorded, or its record was pruned.
+    fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
+
+    /// The bytes of all blocks that are held.
+    fn size(&self) -> Result<u64, StoreError>;
 
     /// Drops the blocks that lie wholly before a record, and what points to them. The chain then begins at the new
     /// base, which is given back. Counters stay.

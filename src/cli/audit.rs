@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use crate::{
     audit::{SledStore, StoreError},
     grpc::wire::{ErasePayloadsRequest, PruneRequest, audit_client::AuditClient},
-    service::read_or_make_checkpoint_key,
+    service::{erase_in, prune_in, read_or_make_checkpoint_key},
 };
 
 use super::{
@@ -145,9 +145,9 @@ pub fn run(args: Args) -> Outcome {
 
 async fn prune(args: PruneArgs, format: Format) -> Outcome {
     let first = match args.place.open().await? {
-        Opened::Store(store) => crate::audit::Store::prune(&store, args.before).map_err(store_failed)?.last + 1,
+        Opened::Store(store) => prune_in(&store, args.before).map_err(store_failed)?,
         Opened::Server(mut server) => {
-            let ask = PruneRequest { first_kept_record: args.before };
+            let ask = PruneRequest { first_kept_record: args.before, request_id: String::new() };
             server.prune(ask).await.map_err(refused)?.into_inner().first_record
         }
     };
@@ -155,14 +155,14 @@ async fn prune(args: PruneArgs, format: Format) -> Outcome {
 }
 
 async fn erase(args: EraseArgs, format: Format) -> Outcome {
-    let erased = match args.place.open().await? {
-        Opened::Store(store) => crate::audit::Store::erase(&store, &args.session).map_err(store_failed)?,
+    let record = match args.place.open().await? {
+        Opened::Store(store) => erase_in(&store, &args.session).map_err(store_failed)?,
         Opened::Server(mut server) => {
-            let ask = ErasePayloadsRequest { session_id: args.session };
-            server.erase_payloads(ask).await.map_err(refused)?.into_inner().erased
+            let ask = ErasePayloadsRequest { session_id: args.session, request_id: String::new() };
+            server.erase_payloads(ask).await.map_err(refused)?.into_inner().record
         }
     };
-    say(format, &format!("{erased} payloads erased"), &serde_json::json!({ "erased": erased }))
+    say(format, &format!("erased; record {record} says so"), &serde_json::json!({ "record": record }))
 }
 
 fn key(args: &KeyArgs, format: Format) -> Outcome {

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{
     admission::Admission,
-    convert::Faults,
+    convert::{self, Faults},
     convert_audit, convert_drift, pages, status,
     wire::{self, audit_server::Audit, get_policy_stats_request},
 };
@@ -81,11 +81,8 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::GetMetricsRequest { pack } = request.into_inner();
-                let mut faults = Faults::default();
-                faults.name("pack", &pack);
-                let pack = faults.or(pack)?;
-                let measured = self.service.metrics(&pack).await?;
+                let (pack, selection) = convert_audit::selection(request.into_inner())?;
+                let measured = self.service.metrics(&pack, selection).await?;
                 Ok(Response::new(convert_audit::measured(&measured)))
             })
             .await
@@ -98,12 +95,14 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::RevealPayloadsRequest { record, principal, reason } = request.into_inner();
+                let request = request.into_inner();
+                let named = convert::named("RevealPayloads", &request.request_id, &request, self.service.prints())?;
+                let wire::RevealPayloadsRequest { record, principal, reason, request_id: _ } = request;
                 let mut faults = Faults::default();
                 faults.name("principal", principal.trim());
                 faults.name("reason", reason.trim());
                 let ask = faults.or(RevealAsk { record, principal, reason })?;
-                let revealed = self.service.reveal(ask).await?;
+                let revealed = self.service.reveal(ask, named).await?;
                 Ok(Response::new(convert_drift::revealed(revealed)))
             })
             .await
@@ -168,12 +167,14 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::ErasePayloadsRequest { session_id } = request.into_inner();
+                let request = request.into_inner();
+                let named = convert::named("ErasePayloads", &request.request_id, &request, self.service.prints())?;
+                let wire::ErasePayloadsRequest { session_id, request_id: _ } = request;
                 let mut faults = Faults::default();
                 faults.name("session_id", &session_id);
                 let session = faults.or(session_id)?;
-                let erased = self.service.erase_payloads(session).await?;
-                Ok(Response::new(wire::ErasePayloadsResponse { erased }))
+                let record = self.service.erase_payloads(session, named).await?;
+                Ok(Response::new(wire::ErasePayloadsResponse { record }))
             })
             .await
     }
@@ -182,9 +183,11 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::PruneRequest { first_kept_record } = request.into_inner();
-                let base = self.service.prune(first_kept_record).await?;
-                Ok(Response::new(wire::PruneResponse { first_record: base.last + 1 }))
+                let request = request.into_inner();
+                let named = convert::named("Prune", &request.request_id, &request, self.service.prints())?;
+                let wire::PruneRequest { first_kept_record, request_id: _ } = request;
+                let first_record = self.service.prune(first_kept_record, named).await?;
+                Ok(Response::new(wire::PruneResponse { first_record }))
             })
             .await
     }

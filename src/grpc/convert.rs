@@ -7,12 +7,15 @@ use tonic::Status;
 use tonic_types::FieldViolation;
 
 use crate::{
-    audit, diag,
+    audit::{self, RequestKey},
+    diag,
     engine::{Pack, PolicyInfo},
     ingest::Episode,
     model::{self, Digest, Effect, Gate, Num, Value, json},
     reward::{self, EpisodeReward, Part},
-    service::{Answer, Ask, Item, ItemBody, JudgeAsk, Observed, Prints, ProposedCall, Recorded, Scored, ScoredEpisode},
+    service::{
+        Answer, Ask, Item, ItemBody, JudgeAsk, Named, Observed, Prints, ProposedCall, Recorded, Scored, ScoredEpisode,
+    },
 };
 
 use super::{
@@ -56,6 +59,22 @@ impl Faults {
     pub fn or<T>(self, value: T) -> Result<T, Status> {
         if self.0.is_empty() { Ok(value) } else { Err(invalid(self.0)) }
     }
+}
+
+/// A request with the name that its caller gave it; nothing if it has none. The name is told apart by method.
+pub fn named<M: prost::Message>(
+    method: &'static str,
+    request_id: &str,
+    request: &M,
+    prints: &Prints,
+) -> Result<Option<Named>, Status> {
+    let mut faults = Faults::default();
+    faults.optional_name("request_id", request_id);
+    let named = (!request_id.is_empty()).then(|| Named {
+        key: RequestKey { method, id: request_id.into() },
+        print: prints.request(&request.encode_to_vec()),
+    });
+    faults.or(named)
 }
 
 /// Reads a request of `Observe`.
@@ -172,7 +191,7 @@ pub(super) fn exact_seconds(time: &prost_types::Timestamp) -> Option<Num> {
 
 /// Reads a request of `ReportJudge`.
 pub fn judge_ask(request: wire::ReportJudgeRequest) -> Result<JudgeAsk, Status> {
-    let wire::ReportJudgeRequest { session_id, policy, turn, hit, judge_id } = request;
+    let wire::ReportJudgeRequest { session_id, policy, turn, hit, judge_id, request_id: _ } = request;
     let mut faults = Faults::default();
     faults.name("session_id", &session_id);
     faults.name("policy", &policy);

@@ -12,7 +12,7 @@ use crate::{
     audit::{self, Body, ConditionRecord, Judged, Tally, Trust, Verified},
     drift::Action,
     reward::{self, JudgeMetrics, Metrics},
-    service::{Measured, Outcome, RecordQuery},
+    service::{Measured, Outcome, RecordQuery, Selection},
 };
 
 use super::{
@@ -59,6 +59,10 @@ pub fn record(record: &audit::Record) -> wire::Record {
                 .collect(),
         }),
         Body::Checkpoint(checkpoint) => wire::record::Body::Checkpoint(checkpoint_of(checkpoint)),
+        Body::Erased { session } => {
+            wire::record::Body::PayloadsErased(wire::PayloadsErased { session_id: session.to_string() })
+        }
+        Body::Pruned { first } => wire::record::Body::RecordsPruned(wire::RecordsPruned { first_record: *first }),
         Body::Closed(audit::Closed { session, pack: _, reason }) => wire::record::Body::Closed(wire::SessionClosed {
             session_id: session.to_string(),
             reason: reason.word().to_owned(),
@@ -173,15 +177,8 @@ pub fn query(request: wire::QueryRecordsRequest) -> Result<RecordQuery, Status> 
             None
         }
     };
-    let mut millis = |field: &str, time: Option<prost_types::Timestamp>| {
-        let time = SystemTime::try_from(time?).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        if time.is_none() {
-            faults.add(field, "must not lie before 1970");
-        }
-        // Up, so that records of the same millisecond lie on the side where the moment itself does.
-        time.and_then(|since| u64::try_from(since.as_nanos().div_ceil(1_000_000)).ok())
-    };
-    let (since_millis, until_millis) = (millis("start_time", start_time), millis("end_time", end_time));
+    let since_millis = millis(&mut faults, "start_time", start_time);
+    let until_millis = millis(&mut faults, "end_time", end_time);
     let size = pages::size(&mut faults, page_size, 100, 1000);
     let from = pages::begins_at(&mut faults, &page_token, 1);
     let given = |text: String| (!text.is_empty()).then_some(text);
@@ -196,6 +193,31 @@ pub fn query(request: wire::QueryRecordsRequest) -> Result<RecordQuery, Status> 
         size,
         from,
     })
+}
+
+/// Reads a request of `GetMetrics`.
+pub fn selection(request: wire::GetMetricsRequest) -> Result<(String, Selection), Status> {
+    let wire::GetMetricsRequest { pack, start_time, end_time, session_ids } = request;
+    let mut faults = Faults::default();
+    faults.name("pack", &pack);
+    for (place, session) in session_ids.iter().enumerate() {
+        faults.name(&format!("session_ids[{place}]"), session);
+    }
+    let selection = Selection {
+        since_millis: millis(&mut faults, "start_time", start_time),
+        until_millis: millis(&mut faults, "end_time", end_time),
+        sessions: session_ids.into_iter().collect(),
+    };
+    faults.or((pack, selection))
+}
+
+/// The first millisecond at or behind a moment: records of the same millisecond lie on its side.
+fn millis(faults: &mut Faults, field: &str, time: Option<prost_types::Timestamp>) -> Option<u64> {
+    let at = SystemTime::try_from(time?).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    if at.is_none() {
+        faults.add(field, "must not lie before 1970");
+    }
+    u64::try_from(at?.as_nanos().div_ceil(1_000_000)).ok()
 }
 
 fn moment(millis: u64) -> prost_types::Timestamp {

@@ -96,12 +96,45 @@ impl PolicyEngine for EngineApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::CloseSessionRequest { session_id } = request.into_inner();
+                let request = request.into_inner();
+                let named = convert::named("CloseSession", &request.request_id, &request, self.service.prints())?;
+                let wire::CloseSessionRequest { session_id, request_id: _ } = request;
                 let mut faults = convert::Faults::default();
                 faults.name("session_id", &session_id);
                 let session = faults.or(session_id)?;
-                self.service.close_session(&session).await?;
+                self.service.close_session(&session, named).await?;
                 Ok(Response::new(wire::CloseSessionResponse {}))
+            })
+            .await
+    }
+
+    async fn export_session(
+        &self,
+        request: Request<wire::ExportSessionRequest>,
+    ) -> Result<Response<wire::ExportSessionResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::ExportSessionRequest { session_id } = request.into_inner();
+                let mut faults = convert::Faults::default();
+                faults.name("session_id", &session_id);
+                let session = faults.or(session_id)?;
+                let state = self.service.export_session(&session).await?;
+                Ok(Response::new(wire::ExportSessionResponse { state: state.into() }))
+            })
+            .await
+    }
+
+    async fn import_session(
+        &self,
+        request: Request<wire::ImportSessionRequest>,
+    ) -> Result<Response<wire::ImportSessionResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::ImportSessionRequest { state } = request.into_inner();
+                let session_id = self.service.import_session(&state).await?;
+                Ok(Response::new(wire::ImportSessionResponse { session_id }))
             })
             .await
     }
@@ -128,8 +161,10 @@ impl PolicyEngine for EngineApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let ask = convert::judge_ask(request.into_inner())?;
-                let record = self.service.report_judge(ask).await?;
+                let request = request.into_inner();
+                let named = convert::named("ReportJudge", &request.request_id, &request, self.service.prints())?;
+                let ask = convert::judge_ask(request)?;
+                let record = self.service.report_judge(ask, named).await?;
                 Ok(Response::new(wire::ReportJudgeResponse { record }))
             })
             .await

@@ -23,7 +23,7 @@ use crate::{
     config::Settings,
     service::{
         AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, QueryError, RedactionKey,
-        Service, SessionKey, SessionLimits, Writer, WriterSettings, read_checkpoint_key,
+        Retention, Service, SessionKey, SessionLimits, Writer, WriterSettings, read_checkpoint_key,
     },
 };
 
@@ -223,6 +223,13 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     let helpers = vec![
         tokio::spawn(watch_store(failure, health.clone(), draining.clone())),
         tokio::spawn(sweep_sessions(service.clone(), settings.session_ttl)),
+        tokio::spawn(retain_records(
+            service.clone(),
+            Retention {
+                age: (!settings.audit_keep_for.is_zero()).then_some(settings.audit_keep_for),
+                bytes: (settings.audit_keep_bytes > 0).then_some(settings.audit_keep_bytes),
+            },
+        )),
     ];
     Ok(Running {
         address,
@@ -308,6 +315,20 @@ async fn watch_store(
         }
         say(&health, ServingStatus::Serving).await;
         tracing::info!("serving again");
+    }
+}
+
+/// Drops what is not to be kept, a little after the start and then each minute.
+async fn retain_records(service: Arc<Service>, retention: Retention) {
+    if retention == Retention::default() {
+        return;
+    }
+    let mut ticks = tokio::time::interval(Duration::from_secs(60));
+    loop {
+        ticks.tick().await;
+        if let Err(e) = service.retain(retention).await {
+            tracing::warn!(error = %e, "old records were not dropped");
+        }
     }
 }
 

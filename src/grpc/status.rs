@@ -11,8 +11,8 @@ use crate::{
     diag::{self, Severity},
     engine::EvaluateError,
     service::{
-        AuditError, CloseError, DriftError, ItemError, JudgeError, LoadError, MetricsError, ObserveError, QueryError,
-        RevealError, ScoreError,
+        AuditError, CloseError, DriftError, ItemError, JudgeError, KeepError, LoadError, MetricsError, ObserveError,
+        QueryError, RequestError, RevealError, ScoreError, TransferError,
     },
 };
 
@@ -178,7 +178,47 @@ impl From<CloseError> for Status {
                 details.set_resource_info("probity.v1.Session", session, "", "no session of this id is open");
                 with(Code::NotFound, message, details)
             }
+            CloseError::Request(e) => e.into(),
             CloseError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<TransferError> for Status {
+    fn from(e: TransferError) -> Status {
+        let message = e.to_string();
+        match e {
+            TransferError::NotKept { session } => {
+                with(Code::NotFound, message, reason("SESSION_NOT_KEPT", &[("session_id", session)]))
+            }
+            TransferError::Open { session } => {
+                with(Code::AlreadyExists, message, reason("SESSION_OPEN", &[("session_id", session)]))
+            }
+            TransferError::Form => invalid(vec![violation("state", message)]),
+            TransferError::Refused(e) => e.into(),
+            TransferError::Query(e) => e.into(),
+            TransferError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<RequestError> for Status {
+    fn from(e: RequestError) -> Status {
+        let message = e.to_string();
+        match e {
+            RequestError::OtherContent { request_id } => {
+                with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("request_id", request_id)]))
+            }
+            RequestError::Query(e) => e.into(),
+        }
+    }
+}
+
+impl From<KeepError> for Status {
+    fn from(e: KeepError) -> Status {
+        match e {
+            KeepError::Request(e) => e.into(),
+            KeepError::Audit(e) => e.into(),
         }
     }
 }
@@ -271,7 +311,7 @@ impl From<JudgeError> for Status {
                 with(Code::NotFound, message, details)
             }
             JudgeError::UnknownPolicy { policy: _, pack: _ } => invalid(vec![violation("policy", message)]),
-            JudgeError::Query(e) => e.into(),
+            JudgeError::Request(e) => e.into(),
             JudgeError::Audit(e) => e.into(),
         }
     }
@@ -295,7 +335,7 @@ impl From<RevealError> for Status {
             RevealError::Damaged { record, key } => {
                 with(Code::DataLoss, message, reason("SEAL_BROKEN", &facts(record, &key)))
             }
-            RevealError::Query(e) => e.into(),
+            RevealError::Request(e) => e.into(),
             RevealError::Audit(e) => e.into(),
         }
     }

@@ -1,11 +1,19 @@
 //! Looking after what is stored: verifying, exporting, erasing, pruning.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use crate::audit::{
-    self, Head, PayloadKey, RecordNumber, Store, StoreError, Trust, Verified, decode_record, end_line, entries,
-    head_line, record_line,
+    self, BatchBuilder, Draft, Head, PayloadKey, RecordNumber, Safety, Store, StoreError, Trust, Verified,
+    decode_block, decode_record, end_line, entries, head_line, record_line,
 };
 
-use super::{Service, query::QueryError};
+use super::{
+    Service,
+    query::QueryError,
+    requests::{Named, RequestError, Turn},
+    sessions::millis,
+    writer::AuditError,
+};
 
 /// Blocks of one part of an export.
 const BLOCKS_PER_PART: usize = 8;
@@ -37,15 +45,111 @@ impl Service {
         self.read(move |store| export_part(store, from)).await
     }
 
-    /// Erases the payloads of a session; gives their number.
-    pub async fn erase_payloads(&self, session: String) -> Result<u64, QueryError> {
-        self.read(move |store| store.erase(&session)).await
+    /// Erases the payloads of a session, with a record that says so; gives that record.
+    pub async fn erase_payloads(&self, session: String, named: Option<Named>) -> Result<RecordNumber, KeepError> {
+        let _turn = match self.turn(named.as_ref()).await? {
+            Turn::Repeated(record) => return Ok(record),
+            new => new,
+        };
+        let erased = Draft::Erased { session: session.into() };
+        let recorded = self.audit.place().await?.answer(named, vec![erased], Vec::new()).done().await?;
+        Ok(recorded.number().unwrap_or_default())
     }
 
-    /// Drops the blocks wholly before a record; gives where the records now begin.
-    pub async fn prune(&self, first_kept: RecordNumber) -> Result<Head, QueryError> {
-        self.read(move |store| store.prune(first_kept)).await
+    /// Drops the blocks wholly before a record, and records it; gives the first record that is held.
+    pub async fn prune(&self, first_kept: RecordNumber, named: Option<Named>) -> Result<RecordNumber, KeepError> {
+        let turn = self.turn(named.as_ref()).await?;
+        let (before, base) =
+            self.read(move |store| Ok((store.base()?, store.prune(first_kept)?))).await.map_err(RequestError::from)?;
+        let first = base.last + 1;
+        if matches!(turn, Turn::New(_)) && (before != base || named.is_some()) {
+            let place = self.audit.place().await?;
+            place.answer(named, vec![Draft::Pruned { first }], Vec::new()).done().await?;
+            tracing::info!(first, "the oldest records were dropped");
+        }
+        Ok(first)
     }
+
+    /// Drops what is older or more than is to be kept. To be called now and then.
+    pub async fn retain(&self, retention: Retention) -> Result<(), KeepError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let oldest = retention.age.and_then(|age| now.checked_sub(age)).map(millis);
+        let found = self.read(move |store| first_to_keep(store, oldest, retention.bytes)).await;
+        if let Some(first) = found.map_err(RequestError::from)? {
+            self.prune(first, None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Records that are older go.
+    pub age: Option<Duration>,
+    /// The oldest records go while there are more bytes.
+    pub bytes: Option<u64>,
+}
+
+/// Why something was not erased or dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The store cannot be read, or the request's name stands for another one.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// It could not be recorded.
+    #[error("not recorded: {0}")]
+    Audit(#[from] AuditError),
+}
+
+/// The first record to keep, if some are to go: those of before `oldest`, and the oldest beyond a number of bytes.
+fn first_to_keep(
+    store: &dyn Store,
+    oldest: Option<u64>,
+    bytes: Option<u64>,
+) -> Result<Option<RecordNumber>, StoreError> {
+    let mut beyond = bytes.map_or(0, |bytes| store.size().unwrap_or_default().saturating_sub(bytes));
+    let mut next = store.base()?.last + 1;
+    let mut first = None;
+    loop {
+        let blocks = store.blocks(next, BLOCKS_PER_PART)?;
+        let Some(behind) = blocks.last().map(|block| block.last() + 1) else { return Ok(first) };
+        for block in blocks {
+            let layout = |source| StoreError::Layout { first: block.first, source };
+            let records = decode_block(&block.bytes).map_err(layout)?;
+            let last_at = records.last().map_or(u64::MAX, |decoded| decoded.record.at_millis);
+            if beyond == 0 && oldest.is_none_or(|oldest| last_at >= oldest) {
+                return Ok(first);
+            }
+            beyond = beyond.saturating_sub(block.bytes.len() as u64);
+            first = Some(block.last() + 1);
+        }
+        next = behind;
+    }
+}
+
+/// Erases the payloads of a session in a store that nobody serves, with a record that says so; gives that record.
+pub fn erase_in(store: &dyn Store, session: &str) -> Result<RecordNumber, StoreError> {
+    record_in(store, &Draft::Erased { session: session.into() })
+}
+
+/// Drops the blocks wholly before a record in a store that nobody serves, and records it; gives the first record that
+/// is held.
+pub fn prune_in(store: &dyn Store, first_kept: RecordNumber) -> Result<RecordNumber, StoreError> {
+    let (before, base) = (store.base()?, store.prune(first_kept)?);
+    if before != base {
+        record_in(store, &Draft::Pruned { first: base.last + 1 })?;
+    }
+    Ok(base.last + 1)
+}
+
+fn record_in(store: &dyn Store, draft: &Draft) -> Result<RecordNumber, StoreError> {
+    // The key makes salts, and these records have no payload.
+    let mut builder = BatchBuilder::new(store.head()?, [0; 32]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    builder.push(draft, millis(now));
+    store.append(&builder.finish(), Safety::Disk)?;
+    store.last()
 }
 
 /// Begins an export with a record, or with the first that is held.

@@ -9,6 +9,7 @@ mod keys;
 mod metrics;
 mod observe;
 mod query;
+mod requests;
 mod resume;
 mod reveal;
 mod rules;
@@ -16,6 +17,7 @@ mod score;
 mod session_key;
 mod sessions;
 mod state;
+mod transfer;
 mod writer;
 
 pub use drift::{
@@ -23,11 +25,12 @@ pub use drift::{
     ProbeRole, SessionReport, SignalPage,
 };
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
-pub use keeping::{ExportFrom, begin_export, export_part};
+pub use keeping::{ExportFrom, KeepError, Retention, begin_export, erase_in, export_part, prune_in};
 pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, read_or_make_checkpoint_key};
-pub use metrics::{Measured, MetricsError};
+pub use metrics::{Measured, MetricsError, Selection};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, Outcome, QueryError, RecordPage, RecordQuery};
+pub use requests::{Named, RequestError};
 pub use resume::CloseError;
 pub use reveal::{RevealAsk, RevealError, Revealed};
 pub use rules::{LiveRules, LoadError, RefusedLoad, Served, reference};
@@ -35,4 +38,5 @@ pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use session_key::SessionKey;
 pub use sessions::SessionLimits;
 pub use state::{Service, Status};
+pub use transfer::TransferError;
 pub use writer::{AuditError, AuditLog, Checkpoints, Place, Recorded, Ticket, Writer, WriterSettings};

@@ -8,7 +8,11 @@ use crate::audit::{
 
 use crate::{drift::Action, model::Gate};
 
-use super::{Service, writer::AuditError};
+use super::{
+    Service,
+    requests::{Named, RequestError, Turn},
+    writer::AuditError,
+};
 
 /// Records looked at for one page, so that a query that finds little still returns.
 const SCANNED_PER_PAGE: usize = 20_000;
@@ -73,9 +77,9 @@ pub enum JudgeError {
         /// The policy.
         policy: String,
     },
-    /// The store cannot be read.
+    /// The store cannot be read, or the request's name stands for another one.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Request(#[from] RequestError),
     /// The report could not be recorded.
     #[error("not recorded: {0}")]
     Audit(AuditError),
@@ -108,8 +112,12 @@ impl Service {
     }
 
     /// Records what a judge found; gives the record's number.
-    pub async fn report_judge(&self, ask: JudgeAsk) -> Result<RecordNumber, JudgeError> {
-        let pack = self.session_pack(&ask.session).await?;
+    pub async fn report_judge(&self, ask: JudgeAsk, named: Option<Named>) -> Result<RecordNumber, JudgeError> {
+        let _turn = match self.turn(named.as_ref()).await? {
+            Turn::Repeated(record) => return Ok(record),
+            new => new,
+        };
+        let pack = self.session_pack(&ask.session).await.map_err(RequestError::from)?;
         let pack = pack.ok_or_else(|| JudgeError::UnknownSession { session: ask.session.clone() })?;
         let served = self.rules.current();
         // A session may be under rules that are no longer served; then the judge's word stands.
@@ -126,7 +134,8 @@ impl Service {
             judge_id: ask.judge_id.into(),
         };
         let place = self.audit.place().await.map_err(JudgeError::Audit)?;
-        let recorded = place.record_durably(vec![Draft::Judge(report)]).done().await.map_err(JudgeError::Audit)?;
+        let recorded =
+            place.answer(named, vec![Draft::Judge(report)], Vec::new()).done().await.map_err(JudgeError::Audit)?;
         Ok(recorded.number().unwrap_or_default())
     }
 

@@ -14,6 +14,7 @@ use super::{
     journal::{self, Head, Journal, Kept, Unread},
     judging::Judging,
     observe::ObserveError,
+    requests::{Named, RequestError, Turn},
     rules::Served,
     session_key::SessionKey,
     sessions::{Full, Live, Opening, SessionLimits, Slot},
@@ -49,7 +50,7 @@ impl Dormant {
 }
 
 /// Why a session is not open any more, or never was.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CloseError {
     /// Nothing is known of it.
     #[error("session `{session}` is not open")]
@@ -57,6 +58,9 @@ pub enum CloseError {
         /// The session.
         session: String,
     },
+    /// The store cannot be read, or the request's name stands for another one.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The end could not be recorded.
     #[error("not recorded: {0}")]
     Audit(#[from] AuditError),
@@ -95,41 +99,66 @@ impl Service {
         let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
         let id = session.to_owned();
         let entries = self.read(move |store| store.journal(&id)).await.map_err(unread)?;
-        let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
-        let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
-        // Judging a long session again takes its time.
-        let taken_up = tokio::task::spawn_blocking(move || take_up(&key, &of, &limits, (&id, seed), &entries)).await;
-        let taken_up = taken_up.map_err(|_| ObserveError::Broken { session: session.to_owned() })?;
-        match taken_up {
-            TakenUp::Live(head, live) => {
-                let Some(pack) = served.set.get(&head.pack.name) else { return Ok(None) };
-                let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack };
-                // Another call may have taken it up meanwhile; then that one is found.
-                let slot = self.sessions.put(&opening, *live, self.now());
-                let slot = slot.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?;
+        match self.taken_up(session, entries).await? {
+            Ok((slot, _)) => {
                 if self.dormant.wakes(session) {
                     tracing::debug!(session, "a session goes on after a restart");
                 }
                 Ok(Some(slot))
             }
-            TakenUp::Not(pack, reason) => {
+            Err((pack, reason)) => {
                 if self.dormant.wakes(session) {
-                    self.record_closed(session.into(), pack, reason).await.map_err(ObserveError::Audit)?;
+                    let recorded = self.record_closed(session.into(), pack, reason, None).await;
+                    recorded.map_err(ObserveError::Audit)?;
                 }
                 Err(ObserveError::Closed { session: session.to_owned(), reason })
             }
         }
     }
 
+    /// Puts a session into the table that a journal of elsewhere tells of; false if there is one of its id.
+    pub(super) async fn wake(&self, session: &str, entries: Vec<JournalEntry>) -> Result<bool, ObserveError> {
+        match self.taken_up(session, entries).await? {
+            Ok((_, ours)) => Ok(ours),
+            Err((_, reason)) => Err(ObserveError::Closed { session: session.to_owned(), reason }),
+        }
+    }
+
+    /// Makes a session of a journal and puts it into the table; whether it is the one that is there now. Or why it
+    /// cannot go on.
+    async fn taken_up(
+        &self,
+        session: &str,
+        entries: Vec<JournalEntry>,
+    ) -> Result<Result<(Arc<Slot>, bool), (Option<Arc<PackRef>>, CloseReason)>, ObserveError> {
+        let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
+        let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
+        // Judging a long session again takes its time.
+        let taken_up = tokio::task::spawn_blocking(move || take_up(&key, &of, &limits, (&id, seed), &entries)).await;
+        let taken_up = taken_up.map_err(|_| ObserveError::Broken { session: session.to_owned() })?;
+        let (head, live) = match taken_up {
+            TakenUp::Live(head, live) => (head, live),
+            TakenUp::Not(pack, reason) => return Ok(Err((pack, reason))),
+        };
+        let Some(pack) = served.set.get(&head.pack.name) else {
+            return Ok(Err((Some(head.pack), CloseReason::RulesGone)));
+        };
+        let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack };
+        // Another call may have taken it up meanwhile; then that one is found.
+        let put = self.sessions.put(&opening, *live, self.now());
+        put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
+    }
+
     /// Closes a session: it takes nothing more, and nothing of it is kept but its records.
-    pub async fn close_session(&self, session: &str) -> Result<(), CloseError> {
+    pub async fn close_session(&self, session: &str, named: Option<Named>) -> Result<(), CloseError> {
+        let Turn::New(_turn) = self.turn(named.as_ref()).await? else { return Ok(()) };
         if self.dormant.wakes(session) {
-            return Ok(self.record_closed(session.into(), None, CloseReason::Asked).await?);
+            return Ok(self.record_closed(session.into(), None, CloseReason::Asked, named).await?);
         }
         match self.sessions.take(session) {
             None => Err(CloseError::NotOpen { session: session.to_owned() }),
             Some((_, true)) => Ok(()),
-            Some((slot, false)) => Ok(self.close_slots(vec![slot], CloseReason::Asked).await?),
+            Some((slot, false)) => Ok(self.close_slot(&slot, CloseReason::Asked, named).await?),
         }
     }
 
@@ -139,32 +168,29 @@ impl Service {
         let idle = self.sessions.take_idle(now);
         let dropped = idle.len() + self.drift.sweep(now);
         let open: Vec<Arc<Slot>> = idle.into_iter().filter(|(_, ended)| !ended).map(|(slot, _)| slot).collect();
-        if !open.is_empty() {
-            self.close_slots(open, CloseReason::Idle).await?;
+        for slot in open {
+            self.close_slot(&slot, CloseReason::Idle, None).await?;
         }
         let asleep = self.dormant.take_idle(now, self.sessions.limits().ttl);
         let dropped = dropped + asleep.len();
         for session in asleep {
-            self.record_closed(session, None, CloseReason::Idle).await?;
+            self.record_closed(session, None, CloseReason::Idle, None).await?;
         }
         Ok(dropped)
     }
 
-    /// Records the end of sessions that are out of the table.
-    async fn close_slots(&self, slots: Vec<Arc<Slot>>, reason: CloseReason) -> Result<(), AuditError> {
-        for slot in slots {
-            let place = self.audit.place().await?;
-            let ticket = {
-                // A session that broke has nothing more to say, and is dropped all the same.
-                let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
-                live.closed = true;
-                let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
-                // Under the session's lock: whoever still holds the session finds it closed.
-                place.record_with(vec![Draft::Closed(closed)], live.journal.closed())
-            };
-            ticket.done().await?;
-        }
-        Ok(())
+    /// Records the end of a session that is out of the table.
+    async fn close_slot(&self, slot: &Slot, reason: CloseReason, named: Option<Named>) -> Result<(), AuditError> {
+        let place = self.audit.place().await?;
+        let ticket = {
+            // A session that broke has nothing more to say, and is dropped all the same.
+            let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.closed = true;
+            let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
+            // Under the session's lock: whoever still holds the session finds it closed.
+            place.answer(named, vec![Draft::Closed(closed)], live.journal.closed())
+        };
+        ticket.done().await.map(|_| ())
     }
 
     /// Records the end of a session of which nothing but its journal is there.
@@ -173,10 +199,11 @@ impl Service {
         session: Arc<str>,
         pack: Option<Arc<PackRef>>,
         reason: CloseReason,
+        named: Option<Named>,
     ) -> Result<(), AuditError> {
         let dropped = vec![JournalWrite { session: session.clone(), change: JournalChange::Drop }];
         let place = self.audit.place().await?;
-        place.record_with(vec![Draft::Closed(Closed { session, pack, reason })], dropped).done().await.map(|_| ())
+        place.answer(named, vec![Draft::Closed(Closed { session, pack, reason })], dropped).done().await.map(|_| ())
     }
 }
 

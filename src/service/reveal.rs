@@ -8,7 +8,11 @@ use crate::{
     redact::Side,
 };
 
-use super::{QueryError, Service, writer::AuditError};
+use super::{
+    Service,
+    requests::{Named, RequestError, Turn},
+    writer::AuditError,
+};
 
 /// Whose answers are to be read, by whom and why.
 #[derive(Clone, Debug)]
@@ -64,9 +68,9 @@ pub enum RevealError {
         /// The key's id.
         key: Arc<str>,
     },
-    /// The store cannot be read.
+    /// The store cannot be read, or the request's name stands for another one.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Request(#[from] RequestError),
     /// The reading could not be recorded.
     #[error("not recorded: {0}")]
     Audit(#[from] AuditError),
@@ -74,7 +78,8 @@ pub enum RevealError {
 
 impl Service {
     /// Shows the sealed answers of a record, once that is recorded.
-    pub async fn reveal(&self, ask: RevealAsk) -> Result<Revealed, RevealError> {
+    pub async fn reveal(&self, ask: RevealAsk, named: Option<Named>) -> Result<Revealed, RevealError> {
+        let turn = self.turn(named.as_ref()).await?;
         let RevealAsk { record, principal, reason } = ask;
         let drift = self.drift_record(record).await?;
         let answers = self.opened(record, &drift)?;
@@ -85,10 +90,17 @@ impl Service {
             principal: principal.into(),
             reason: reason.into(),
         };
-        let place = self.audit.place().await?;
-        let reading = place.record_durably(vec![Draft::Reading(reading)]).done().await?;
+        let reading = match turn {
+            // That it was asked for is recorded already, by the same person for the same reason.
+            Turn::Repeated(number) => number,
+            Turn::New(_) => {
+                let place = self.audit.place().await?;
+                let recorded = place.answer(named, vec![Draft::Reading(reading)], Vec::new()).done().await?;
+                recorded.number().unwrap_or_default()
+            }
+        };
         let (session, evaluation) = (drift.session, drift.evaluation);
-        Ok(Revealed { reading: reading.number().unwrap_or_default(), session, evaluation, answers })
+        Ok(Revealed { reading, session, evaluation, answers })
     }
 
     async fn drift_record(&self, number: RecordNumber) -> Result<DriftRecord, RevealError> {
@@ -101,7 +113,8 @@ impl Service {
                 })?;
                 Ok(found)
             })
-            .await?;
+            .await
+            .map_err(RequestError::from)?;
         match found {
             None => Err(RevealError::UnknownRecord { record: number }),
             Some(Body::Drift(drift)) => Ok(*drift),

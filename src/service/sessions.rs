@@ -152,11 +152,11 @@ impl Sessions {
     pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
         let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
         let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
-        self.put(opening, Live { judging, journal, closed: false }, now)
+        self.put(opening, Live { judging, journal, closed: false }, now).map(|(slot, _)| slot)
     }
 
-    /// Puts a session into the table, or finds the one that another call has put there meanwhile.
-    pub fn put(&self, opening: &Opening<'_>, live: Live, now: Duration) -> Result<Arc<Slot>, Full> {
+    /// Puts a session into the table, or finds the one that another call has put there meanwhile; whether it is this.
+    pub fn put(&self, opening: &Opening<'_>, live: Live, now: Duration) -> Result<(Arc<Slot>, bool), Full> {
         let Opening { id, agent, mode, served, pack } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
@@ -169,14 +169,14 @@ impl Sessions {
         });
         let mut table = self.table();
         if let Some(entry) = table.by_id.get(id) {
-            return Ok(entry.slot.clone());
+            return Ok((entry.slot.clone(), false));
         }
         if table.by_id.len() >= self.limits.sessions {
             table.forget_oldest_ended().ok_or(Full { limit: self.limits.sessions })?;
         }
         *table.generations.entry(slot.generation).or_default() += 1;
         table.by_id.insert(slot.id.clone(), Entry { slot: slot.clone(), ended: false });
-        Ok(slot)
+        Ok((slot, true))
     }
 
     /// The bounds.

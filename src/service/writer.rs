@@ -23,6 +23,7 @@ use crate::{
     config::{Durability, WhenFull},
 };
 
+use super::requests::Named;
 use queue::{Entry, Queue};
 use run::Run;
 
@@ -176,15 +177,20 @@ impl Place<'_> {
     /// Hands in drafts, and changes of sessions' journals that are stored together with them.
     pub fn record_with(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
         let waits = self.log.durability != Durability::Async;
-        self.hand_in(drafts, journal, waits)
+        self.hand_in(drafts, journal, None, waits)
     }
 
     /// Hands in drafts and waits for them whatever the settings say.
     pub fn record_durably(self, drafts: Vec<Draft>) -> Ticket {
-        self.hand_in(drafts, Vec::new(), true)
+        self.answer(None, drafts, Vec::new())
     }
 
-    fn hand_in(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>, waits: bool) -> Ticket {
+    /// Hands in what answers a request, which may have a name, and waits for it whatever the settings say.
+    pub fn answer(self, named: Option<Named>, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
+        self.hand_in(drafts, journal, named, true)
+    }
+
+    fn hand_in(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>, named: Option<Named>, waits: bool) -> Ticket {
         let (done, ticket) = match waits {
             true => {
                 let (done, ticket) = oneshot::channel();
@@ -192,7 +198,7 @@ impl Place<'_> {
             }
             false => (None, None),
         };
-        self.log.queue.push(Entry { drafts, journal, done, _permit: self.permit });
+        self.log.queue.push(Entry { drafts, journal, named, done, _permit: self.permit });
         Ticket(ticket)
     }
 }

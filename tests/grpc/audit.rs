@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use probity::grpc::wire::{
     GetMetricsRequest, GetPolicyStatsRequest, ItemKind, QueryRecordsRequest, Record, ReportJudgeRequest,
-    ScoreEpisodesRequest, get_policy_stats_request::Span, record::Body,
+    ScoreEpisodesRequest, VerifyRequest, get_policy_stats_request::Span, record::Body,
 };
 use tonic::Code;
 
@@ -131,6 +131,7 @@ async fn metrics_count_recorded_sessions_and_keep_judges_apart() {
             turn,
             hit,
             judge_id: "judge-1".to_owned(),
+            request_id: String::new(),
         };
         engine.report_judge(report).await.unwrap();
     }
@@ -141,7 +142,7 @@ async fn metrics_count_recorded_sessions_and_keep_judges_apart() {
     let nobody = engine.report_judge(nobody).await.unwrap_err();
     assert_eq!((nobody.code(), reason(&nobody).0.as_str()), (Code::NotFound, "UNKNOWN_SESSION"));
 
-    let ask = GetMetricsRequest { pack: "guard".to_owned() };
+    let ask = GetMetricsRequest { pack: "guard".to_owned(), ..Default::default() };
     let m = house.audit_api().await.get_metrics(ask).await.unwrap().into_inner().metrics.unwrap();
     assert_eq!((m.episodes, m.declared_policies, m.implemented_policies), (2, 3, 2));
     assert_eq!(m.unsupported_policies, ["S01"]);
@@ -156,6 +157,65 @@ async fn metrics_count_recorded_sessions_and_keep_judges_apart() {
 }
 
 #[tokio::test]
+async fn metrics_are_of_all_sessions_of_some_or_of_a_time() {
+    let house = House::start().await;
+    let mut engine = house.engine().await;
+    for (session, amounts) in [("a", [500, 700]), ("b", [500, 20]), ("c", [10, 20])] {
+        let bodies = [pays(&amounts[..1]), pays(&amounts[1..]), end()];
+        engine.observe(request(session, items(0, bodies))).await.unwrap();
+    }
+    let measure = async |ask: GetMetricsRequest| {
+        let ask = GetMetricsRequest { pack: "guard".to_owned(), ..ask };
+        let m = house.audit_api().await.get_metrics(ask).await.unwrap().into_inner().metrics.unwrap();
+        (m.episodes, m.raw_hits, m.distinct_episode_policy_hits, m.total_violation_reward)
+    };
+    assert_eq!(measure(GetMetricsRequest::default()).await, (3, 3, 2, 2.5));
+    let some = |sessions: &[&str]| GetMetricsRequest {
+        session_ids: sessions.iter().map(|id| (*id).to_owned()).collect(),
+        ..Default::default()
+    };
+    assert_eq!(measure(some(&["a", "c"])).await, (2, 2, 1, 1.5));
+    assert_eq!(measure(some(&["c", "nobody"])).await, (1, 0, 0, 0.0));
+    let later = prost_types::Timestamp { seconds: 4_000_000_000, nanos: 0 };
+    assert_eq!(measure(GetMetricsRequest { end_time: Some(later), ..Default::default() }).await, (3, 3, 2, 2.5));
+    assert_eq!(measure(GetMetricsRequest { start_time: Some(later), ..Default::default() }).await, (0, 0, 0, 0.0));
+}
+
+#[tokio::test]
+async fn what_is_too_old_or_too_much_is_dropped_and_the_rest_verifies() {
+    let mut house = House::start().await;
+    for seq in 0..40 {
+        house.engine().await.observe(request("s", items(seq, [pays(&[500; 40])]))).await.unwrap();
+    }
+    let verify = async |house: &House| {
+        let verified = house.audit_api().await.verify(VerifyRequest::default()).await.unwrap().into_inner();
+        assert!(verified.whole, "{verified:?}");
+        verified.first_record
+    };
+    assert_eq!(verify(&house).await, 1);
+    house.stop().await;
+    house.change(|settings| settings.audit_keep_bytes = 8_000);
+    house.start_again().await;
+    while verify(&house).await == 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let first = verify(&house).await;
+    assert!((2..40).contains(&first), "{first}");
+    house.stop().await;
+    house.change(|settings| settings.audit_keep_for = std::time::Duration::from_millis(1));
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    house.start_again().await;
+    while verify(&house).await <= 41 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let pruned = records(&house, QueryRecordsRequest::default()).await;
+    assert!(pruned.iter().any(|r| matches!(r.body, Some(Body::RecordsPruned(_)))), "{pruned:?}");
+    // Counters stay, and the session goes on.
+    let next = house.engine().await.observe(request("s", items(40, [pays(&[500])]))).await.unwrap().into_inner();
+    assert_eq!(next.results[0].hits[0].n, 40);
+}
+
+#[tokio::test]
 async fn a_judge_can_report_after_the_server_was_restarted() {
     let mut house = House::start().await;
     house.engine().await.observe(request("a", items(0, [pays(&[500]), end()]))).await.unwrap();
@@ -166,6 +226,7 @@ async fn a_judge_can_report_after_the_server_was_restarted() {
         turn: 0,
         hit: true,
         judge_id: "judge-1".to_owned(),
+        request_id: String::new(),
     };
     let number = house.engine().await.report_judge(report).await.unwrap().into_inner().record;
     let records = records(&house, of_session("a")).await;

@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::{
     drift::{copy, declines, evaluate, finished, leaks},
-    support::{House, end, fields, items, pays, request, user},
+    support::{House, end, fields, items, pays, reason, request, user},
 };
 
 /// A server with some judgements, of two sessions, and a drift signal.
@@ -63,8 +63,13 @@ async fn a_running_server_verifies_exports_erases_and_prunes() {
     assert_eq!((part.len(), faults(&part).len()), (11, 0));
     assert_eq!(part[1], lines[5]);
 
-    let erase = ErasePayloadsRequest { session_id: "probed".to_owned() };
-    assert_eq!(audit.erase_payloads(erase).await.unwrap().into_inner().erased, 1);
+    let erase = ErasePayloadsRequest { session_id: "probed".to_owned(), request_id: "e1".to_owned() };
+    assert_eq!(audit.erase_payloads(erase.clone()).await.unwrap().into_inner().record, 14);
+    // The same request again is the same, and another one under its name is refused.
+    assert_eq!(audit.erase_payloads(erase.clone()).await.unwrap().into_inner().record, 14);
+    let other = ErasePayloadsRequest { session_id: "a".to_owned(), ..erase };
+    let other = audit.erase_payloads(other).await.unwrap_err();
+    assert_eq!((other.code(), reason(&other).0.as_str()), (Code::FailedPrecondition, "OTHER_CONTENT"));
     let about = QueryRecordsRequest { session_id: "probed".to_owned(), ..Default::default() };
     let records = audit.query_records(about).await.unwrap().into_inner().records;
     let Some(Body::Drift(signal)) = &records[0].body else { panic!("{records:?}") };
@@ -73,12 +78,18 @@ async fn a_running_server_verifies_exports_erases_and_prunes() {
     assert_eq!((verified.whole, verified.erased_payloads), (true, 1));
 
     // Each request was a commit of its own, so its block goes as a whole.
-    let pruned = audit.prune(PruneRequest { first_kept_record: 9 }).await.unwrap().into_inner();
+    let pruned = audit.prune(PruneRequest { first_kept_record: 9, ..Default::default() }).await.unwrap().into_inner();
     assert_eq!(pruned.first_record, 8);
     let lines = export(&house, 0).await;
-    assert_eq!((lines.len(), faults(&lines).len()), (8, 0));
+    // With the records of erasing and pruning, the head and the end.
+    assert_eq!((lines.len(), faults(&lines).len()), (10, 0));
     let verified = audit.verify(VerifyRequest::default()).await.unwrap().into_inner();
     assert_eq!((verified.whole, verified.first_record), (true, 8));
+
+    let kinds = QueryRecordsRequest { page_token: "p14".to_owned(), ..Default::default() };
+    let kinds = audit.query_records(kinds).await.unwrap().into_inner().records;
+    assert!(matches!(&kinds[0].body, Some(Body::PayloadsErased(erased)) if erased.session_id == "probed"));
+    assert!(matches!(&kinds[1].body, Some(Body::RecordsPruned(pruned)) if pruned.first_record == 8));
 
     let bad = VerifyRequest { checkpoints: vec!["{}".to_owned()], public_key: "ab".to_owned() };
     let bad = audit.verify(bad).await.unwrap_err();

@@ -13,6 +13,7 @@ mod limits;
 mod manners;
 mod observe;
 mod resume;
+mod retries;
 mod reveal;
 mod rules;
 mod stream;

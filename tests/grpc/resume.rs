@@ -4,8 +4,8 @@
 use std::{fs, path::Path, time::Duration};
 
 use probity::grpc::wire::{
-    CloseSessionRequest, End, Item, Mode, ObserveRequest, ObserveResponse, QueryRecordsRequest, Recording, Result,
-    item, record::Body,
+    CloseSessionRequest, End, ExportSessionRequest, ImportSessionRequest, Item, Mode, ObserveRequest, ObserveResponse,
+    QueryRecordsRequest, Recording, Result, item, record::Body,
 };
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -163,7 +163,7 @@ async fn closing_is_recorded_and_leaves_nothing_behind() {
         observe(&house, request(session, items(0, [user("a"), pays(&[500])]))).await.unwrap();
     }
     let close = async |house: &House, session: &str| {
-        let ask = CloseSessionRequest { session_id: session.to_owned() };
+        let ask = CloseSessionRequest { session_id: session.to_owned(), ..Default::default() };
         house.engine().await.close_session(ask).await.map(|_| ())
     };
     close(&house, "asked").await.unwrap();
@@ -208,4 +208,41 @@ async fn callers_that_wake_a_session_at_once_find_the_same_one() {
     }
     let next: Vec<Item> = items(2, [pays(&[500])]);
     assert_eq!(observe(&house, request("s", next)).await.unwrap().results[0].hits[0].n, 2);
+}
+
+#[tokio::test]
+async fn a_session_moves_to_another_server_with_the_same_key_and_nothing_is_shown_on_the_way() {
+    let here = House::start().await;
+    observe(&here, request("s", items(0, [user(MARK), pays(&[500])]))).await.unwrap();
+    let export = ExportSessionRequest { session_id: "s".to_owned() };
+    let state = here.engine().await.export_session(export).await.unwrap().into_inner().state;
+    assert!(!state.windows(MARK.len()).any(|w| w == MARK.as_bytes()));
+    let import = |state: &[u8]| ImportSessionRequest { state: state.to_vec().into() };
+
+    // Without the key it is of no use.
+    let stranger = House::start().await;
+    let refused = stranger.engine().await.import_session(import(&state)).await.unwrap_err();
+    assert_eq!(reason(&refused).0, "SESSION_CLOSED");
+
+    let mut there = House::with(|settings| {
+        settings.session_key_file = here.data.path().join("store/session.key");
+    })
+    .await;
+    let moved = there.engine().await.import_session(import(&state)).await.unwrap().into_inner();
+    assert_eq!(moved.session_id, "s");
+    let again = there.engine().await.import_session(import(&state)).await.unwrap_err();
+    assert_eq!((again.code(), reason(&again).0.as_str()), (Code::AlreadyExists, "SESSION_OPEN"));
+    let next = observe(&there, request("s", items(2, [pays(&[500])]))).await.unwrap();
+    assert_eq!(next.results[0].hits[0].n, 1);
+    there.restart().await;
+    let next = observe(&there, request("s", items(3, [pays(&[500])]))).await.unwrap();
+    assert_eq!(next.results[0].hits[0].n, 2);
+
+    for cut in [0, 5, state.len() / 2, state.len() - 1] {
+        let broken = here.engine().await.import_session(import(&state[..cut])).await.unwrap_err();
+        assert!(matches!(broken.code(), Code::InvalidArgument), "{broken:?}");
+    }
+    let unknown = ExportSessionRequest { session_id: "nobody".to_owned() };
+    let unknown = here.engine().await.export_session(unknown).await.unwrap_err();
+    assert_eq!((unknown.code(), reason(&unknown).0.as_str()), (Code::NotFound, "SESSION_NOT_KEPT"));
 }

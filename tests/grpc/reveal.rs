@@ -35,7 +35,12 @@ fn with_key(settings: &mut Settings) {
 }
 
 async fn reveal(house: &House, record: u64) -> Result<RevealPayloadsResponse, Status> {
-    let ask = RevealPayloadsRequest { record, principal: "kim".to_owned(), reason: "case 7".to_owned() };
+    let ask = RevealPayloadsRequest {
+        record,
+        principal: "kim".to_owned(),
+        reason: "case 7".to_owned(),
+        ..Default::default()
+    };
     house.audit_api().await.reveal_payloads(ask).await.map(tonic::Response::into_inner)
 }
 
@@ -140,7 +145,8 @@ async fn without_a_key_nothing_is_probed_and_nothing_is_read() {
 #[tokio::test]
 async fn a_reading_names_a_record_a_reader_and_a_reason() {
     let house = House::with(with_key).await;
-    let ask = RevealPayloadsRequest { record: 1, principal: " ".to_owned(), reason: String::new() };
+    let ask =
+        RevealPayloadsRequest { record: 1, principal: " ".to_owned(), reason: String::new(), ..Default::default() };
     let status = house.audit_api().await.reveal_payloads(ask).await.unwrap_err();
     assert_eq!(fields(&status), ["principal", "reason"]);
     // The first records say which packs serve.

@@ -147,7 +147,7 @@ async fn compare(name: &str, pack: &str) {
         }
     }
 
-    let ask = GetMetricsRequest { pack: pack.to_owned() };
+    let ask = GetMetricsRequest { pack: pack.to_owned(), ..Default::default() };
     let metrics = AuditClient::new(channel).get_metrics(ask).await.unwrap().into_inner().metrics.unwrap();
     compare_metrics(name, &metrics);
     println!("{name}/episodes.jsonl: {} episodes compared over gRPC", episodes.len());

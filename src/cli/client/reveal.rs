@@ -26,7 +26,7 @@ pub struct Args {
 /// Prints the answers of one record.
 pub async fn run(channel: Channel, args: Args, format: Format) -> Outcome {
     let Args { principal, reason, record } = args;
-    let ask = RevealPayloadsRequest { record, principal, reason };
+    let ask = RevealPayloadsRequest { record, principal, reason, request_id: String::new() };
     let revealed = AuditClient::new(channel).reveal_payloads(ask).await.map_err(refused)?.into_inner();
     let answers = [
         ("snapshot", &revealed.snapshot_json),

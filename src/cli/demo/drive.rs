@@ -69,7 +69,7 @@ pub async fn all(channel: Channel, pack: &str, conversations: &[Conversation]) -
     }
     let latency = line.latency;
     let mut audit = AuditClient::new(channel);
-    let request = GetMetricsRequest { pack: pack.to_owned() };
+    let request = GetMetricsRequest { pack: pack.to_owned(), ..Default::default() };
     let metrics = audit.get_metrics(request).await.map_err(refused)?.into_inner().metrics.unwrap_or_default();
     let records = records(&mut audit, pack).await?;
     Ok(Driven { pack: found.pack.unwrap_or_default(), policies: found.policies, sessions, metrics, records, latency })

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::audit::{Draft, JournalWrite, Loss};
 
-use super::{Acknowledged, Recorded};
+use super::{Acknowledged, Named, Recorded};
 
 /// Sessions that a record of a loss names; of others only the number of judgements is told.
 const NAMED: usize = 256;
@@ -24,6 +24,8 @@ pub(super) struct Entry {
     pub(super) drafts: Vec<Draft>,
     /// What changes in sessions' journals together with that.
     pub(super) journal: Vec<JournalWrite>,
+    /// The request that is answered, if it has a name.
+    pub(super) named: Option<Named>,
     /// Who waits for it.
     pub(super) done: Option<oneshot::Sender<Acknowledged>>,
     /// Its place, which is free again once the entry is taken out: held, never read.
@@ -53,6 +55,7 @@ struct Waiting {
 pub(super) struct Taken {
     pub(super) drafts: Vec<Draft>,
     pub(super) journal: Vec<JournalWrite>,
+    pub(super) named: Option<Named>,
     pub(super) done: Option<oneshot::Sender<Acknowledged>>,
 }
 
@@ -71,7 +74,7 @@ pub(super) struct Group {
 
 impl Entry {
     fn without_place(self) -> Taken {
-        Taken { drafts: self.drafts, journal: self.journal, done: self.done }
+        Taken { drafts: self.drafts, journal: self.journal, named: self.named, done: self.done }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    Acknowledged, AuditError, Recorded, WriterSettings,
+    Acknowledged, AuditError, Named, Recorded, WriterSettings,
     queue::{Group, Queue, Taken},
 };
 
@@ -72,12 +72,15 @@ impl Run {
                 tracing::error!(judgements = lost.count, "the audit queue was full: judgements were not recorded");
                 self.builder.push(&Draft::Lost(Arc::new(lost)), self.at_millis);
             }
-            for Taken { drafts, journal, done } in entries {
+            for Taken { drafts, journal, named, done } in entries {
                 for draft in &drafts {
                     signals |= matches!(draft, Draft::Drift(_));
                     self.builder.push(draft, self.at_millis);
                 }
                 self.builder.journal(journal);
+                if let Some(Named { key, print }) = named {
+                    self.builder.answers(key, print);
+                }
                 // Of its own last record, or of the last before it.
                 let number = self.builder.head().last;
                 waiting.extend(done.map(|done| (done, number)));
