@@ -182,17 +182,19 @@ pub enum CloseReason {
     RulesGone,
     /// It could not be taken up after a restart, because what was kept of it cannot be read.
     Unreadable,
-    /// It could not be taken up after a restart, because a judgement of it was lost.
+    /// A judgement of it was lost: it could not be taken up after a restart, or, with two sides, not go on.
     Lost,
     /// It could not be taken up after a restart, because the limits of a session are others.
     OtherLimits,
-    /// It could not be taken up after a restart, because it was too long to be kept.
+    /// It could not be taken up after a restart, because it was too long to be kept, or had two sides.
     TooLong,
+    /// An episode with two sides reached a limit of its pack.
+    Limit,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its number in the layout.
-    pub const ALL: [CloseReason; 7] = [
+    pub const ALL: [CloseReason; 8] = [
         CloseReason::Idle,
         CloseReason::Asked,
         CloseReason::RulesGone,
@@ -200,6 +202,7 @@ impl CloseReason {
         CloseReason::Lost,
         CloseReason::OtherLimits,
         CloseReason::TooLong,
+        CloseReason::Limit,
     ];
 
     /// Its name.
@@ -212,6 +215,7 @@ impl CloseReason {
             CloseReason::Lost => "lost",
             CloseReason::OtherLimits => "other_limits",
             CloseReason::TooLong => "too_long",
+            CloseReason::Limit => "limit",
         }
     }
 }

@@ -34,12 +34,7 @@ pub struct EpisodeOutcome {
 
 /// Runs an episode from its first message to its end.
 pub fn run_episode(pack: &Arc<Pack>, episode: &Episode) -> EpisodeOutcome {
-    let mut outcome = EpisodeOutcome {
-        episode_id: episode.id.clone(),
-        violation_reward: Some(Num::ZERO),
-        judge: episode.judge.clone(),
-        ..EpisodeOutcome::default()
-    };
+    let mut outcome = EpisodeOutcome { judge: episode.judge.clone(), ..EpisodeOutcome::begun(&episode.id) };
     let mut session = Session::new(pack.clone());
     match &episode.messages {
         Messages::NotAList => {
@@ -63,6 +58,15 @@ pub fn run_episode(pack: &Arc<Pack>, episode: &Episode) -> EpisodeOutcome {
 }
 
 impl EpisodeOutcome {
+    /// Of an episode that begins.
+    pub fn begun(episode_id: &str) -> EpisodeOutcome {
+        EpisodeOutcome {
+            episode_id: episode_id.to_owned(),
+            violation_reward: Some(Num::ZERO),
+            ..EpisodeOutcome::default()
+        }
+    }
+
     /// Adds what a step gave; steps come in the order of turns.
     pub fn add(&mut self, step: Step) {
         for hit in &step.hits {

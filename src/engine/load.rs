@@ -13,7 +13,7 @@ use crate::{
     ingest::ErrorRule,
     keywords::{Categories, CategorySpec},
     lang::{self, Surroundings},
-    model::{Digest, Effect, Limit, Num},
+    model::{Digest, Effect, EpisodeRules, Limit, Num},
     pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
     redact::Redactor,
     reward::{Components, Plausibility, Progress},
@@ -142,6 +142,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         discount: spec.reward.discount,
         components,
         limits: spec.limits,
+        episode: spec.episode,
         calibration: spec.calibration,
         redactor,
         drift,
@@ -265,6 +266,9 @@ fn digest(spec: &PackSpec, modules: &[lang::ast::Module]) -> Digest {
     part(&mut hasher, format!("{:?}", spec.reward.discount.values()).as_bytes());
     for limit in Limit::ALL.into_iter().filter(|limit| spec.limits.get(*limit) != limit.default()) {
         part(&mut hasher, format!("{} {}", limit.key(), spec.limits.get(limit)).as_bytes());
+    }
+    if spec.episode != EpisodeRules::default() {
+        part(&mut hasher, format!("{:?}", spec.episode).as_bytes());
     }
     let components = &spec.reward.components;
     if *components != ComponentsSpec::default() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     ingest::ErrorRule,
     lang::Program,
-    model::{Digest, Effect, Gate, Limits, Num, PolicyId},
+    model::{Digest, Effect, EpisodeRules, Gate, Limits, Num, PolicyId},
     pack::{Calibration, DriftSpec, DriftTests, TestCase},
     redact::Redactor,
     reward::{Components, Counted, Discount},
@@ -34,6 +34,8 @@ pub struct PackParts {
     pub components: Components,
     /// Limits of one session.
     pub limits: Limits,
+    /// How an episode with an auditor and a target runs.
+    pub episode: EpisodeRules,
     /// Whether its numbers were fitted to data.
     pub calibration: Calibration,
     /// What may leave a call.
@@ -134,6 +136,11 @@ impl Pack {
     /// Limits of one session.
     pub fn limits(&self) -> &Limits {
         &self.parts.limits
+    }
+
+    /// How an episode with an auditor and a target runs.
+    pub fn episode(&self) -> &EpisodeRules {
+        &self.parts.episode
     }
 
     /// What an episode's reward is made of.

@@ -45,6 +45,7 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         discount: Discount::default(),
         components: Components::default(),
         limits: Limits::default(),
+        episode: crate::model::EpisodeRules::default(),
         calibration: crate::pack::Calibration::Uncalibrated,
         redactor: Arc::new(Redactor::new(Rules::standard(), [0; 32]).unwrap()),
         drift: None,

@@ -102,7 +102,7 @@ pub fn ask(request: wire::ObserveRequest, prints: &Prints, now: f64, max_items: 
         faults.add("items", format!("holds {} items; the limit is {max_items}", items.len()));
     } else {
         for (place, wire::Item { seq, item }) in items.into_iter().enumerate() {
-            if let Some((print, body)) = item_body(item, place, prints, now, &mut faults) {
+            if let Some((print, body)) = item_body(item, &format!("items[{place}]"), prints, now, &mut faults) {
                 read.push(Item { seq, print, body });
             }
         }
@@ -119,37 +119,37 @@ fn entries(message: &Value) -> usize {
     listed("tool_calls") + listed("content")
 }
 
-fn item_body(
+pub(super) fn item_body(
     item: Option<wire::item::Item>,
-    place: usize,
+    path: &str,
     prints: &Prints,
     now: f64,
     faults: &mut Faults,
 ) -> Option<(Digest, ItemBody)> {
     match item {
         None => {
-            faults.add(format!("items[{place}]"), "must hold a message, a proposal, a runtime event or an end");
+            faults.add(path, "must hold a message, a proposal, a runtime event or an end");
             None
         }
         Some(wire::item::Item::MessageJson(text)) => match json::parse(&text) {
             // One message is judged without a pause, call by call.
             Ok(message) if entries(&message) > MOST_ENTRIES => {
                 let what = format!("holds {} calls and blocks; the limit is {MOST_ENTRIES}", entries(&message));
-                faults.add(format!("items[{place}].message_json"), what);
+                faults.add(format!("{path}.message_json"), what);
                 None
             }
             Ok(message) => Some((prints.message(&text), ItemBody::Message { message, json: text })),
             Err(e) => {
-                faults.add(format!("items[{place}].message_json"), format!("is not JSON: {e}"));
+                faults.add(format!("{path}.message_json"), format!("is not JSON: {e}"));
                 None
             }
         },
         Some(wire::item::Item::Proposal(wire_call)) => {
-            let call = proposed_call(wire_call, &format!("items[{place}].proposal"), faults)?;
+            let call = proposed_call(wire_call, &format!("{path}.proposal"), faults)?;
             Some((prints.proposal(&call), ItemBody::Proposal(call)))
         }
         Some(wire::item::Item::RuntimeEvent(event)) => {
-            let path = format!("items[{place}].runtime_event");
+            let path = format!("{path}.runtime_event");
             let (occurrence, timed) = convert_drift::occurrence(event, &path, now, faults)?;
             Some((prints.occurrence(&occurrence, timed), ItemBody::RuntimeEvent(occurrence)))
         }
@@ -242,7 +242,7 @@ pub fn scored(scored: &Scored) -> wire::ScoreEpisodesResponse {
     }
 }
 
-fn episode_score(scored: &ScoredEpisode) -> wire::EpisodeScore {
+pub(super) fn episode_score(scored: &ScoredEpisode) -> wire::EpisodeScore {
     let ScoredEpisode { outcome, reward, input_digest } = scored;
     wire::EpisodeScore {
         episode_id: outcome.episode_id.clone(),
@@ -280,16 +280,20 @@ pub fn observed(observed: &Observed) -> wire::ObserveResponse {
         pack_version: observed.pack.version.to_string(),
         pack_digest: observed.pack.digest.to_string(),
         results: observed.answers.iter().map(result).collect(),
-        recording: match observed.recorded {
-            Recorded::Stored(_) => wire::Recording::Stored,
-            Recorded::Queued => wire::Recording::Queued,
-            Recorded::Lost => wire::Recording::Lost,
-        }
-        .into(),
+        recording: recording(observed.recorded).into(),
     }
 }
 
-fn result(answer: &Answer) -> wire::Result {
+/// What became of a record.
+pub(super) fn recording(recorded: Recorded) -> wire::Recording {
+    match recorded {
+        Recorded::Stored(_) => wire::Recording::Stored,
+        Recorded::Queued => wire::Recording::Queued,
+        Recorded::Lost => wire::Recording::Lost,
+    }
+}
+
+pub(super) fn result(answer: &Answer) -> wire::Result {
     let model::Step { turn, calls, hits, undecided, malformed, signals, speaker: _ } = answer.step.as_ref();
     wire::Result {
         seq: answer.seq,

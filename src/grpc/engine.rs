@@ -13,7 +13,7 @@ use super::{
     admission::Admission,
     convert,
     convert_drift::{self, Evaluate},
-    probe, status,
+    join, probe, status,
     wire::{self, policy_engine_server::PolicyEngine},
 };
 
@@ -152,6 +152,19 @@ impl PolicyEngine for EngineApi {
                 Ok(Response::new(convert::scored(&scored)))
             })
             .await
+    }
+
+    type JoinEpisodeStream = Pin<Box<dyn Stream<Item = Result<wire::JoinEpisodeResponse, Status>> + Send>>;
+
+    async fn join_episode(
+        &self,
+        request: Request<Streaming<wire::JoinEpisodeRequest>>,
+    ) -> Result<Response<Self::JoinEpisodeStream>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        // What waits for a side waits in the episode.
+        let (answers, waiting) = mpsc::channel(1);
+        tokio::spawn(join::run(self.service.clone(), self.admission.clone(), request.into_inner(), answers));
+        Ok(Response::new(admitted.stream(ReceiverStream::new(waiting))))
     }
 
     async fn report_judge(

@@ -22,14 +22,14 @@ const DOMAIN: &str = "probity";
 /// of what comes with an error.
 const DIAGNOSTICS_IN_ERROR: usize = 20;
 /// When a caller that was turned away should come again.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-fn reason(name: &str, facts: &[(&str, String)]) -> ErrorDetails {
+pub(super) fn reason(name: &str, facts: &[(&str, String)]) -> ErrorDetails {
     let facts: HashMap<String, String> = facts.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
     ErrorDetails::with_error_info(name, DOMAIN, facts)
 }
 
-fn with(code: Code, message: impl Into<String>, details: ErrorDetails) -> Status {
+pub(super) fn with(code: Code, message: impl Into<String>, details: ErrorDetails) -> Status {
     Status::with_error_details(code, message, details)
 }
 
@@ -152,6 +152,9 @@ impl From<ObserveError> for Status {
                 let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
                 details.set_retry_info(Some(RETRY_AFTER));
                 with(Code::ResourceExhausted, message, details)
+            }
+            ObserveError::TwoSides { session } => {
+                with(Code::FailedPrecondition, message, reason("EPISODE_HAS_SIDES", &[("session_id", session)]))
             }
             ObserveError::Broken { session } => {
                 with(Code::Internal, message, reason("SESSION_BROKEN", &[("session_id", session)]))

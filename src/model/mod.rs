@@ -2,6 +2,7 @@
 //! nothing here knows about rules, storage or the wire.
 
 mod digest;
+mod episode;
 mod event;
 pub mod json;
 mod limits;
@@ -11,6 +12,7 @@ mod value;
 mod verdict;
 
 pub use digest::Digest;
+pub use episode::{AuditorSees, EpisodeRules};
 pub use event::{Args, Event, EventBody, EventKind, Malformed, Seq, Turn};
 pub use json::JsonError;
 pub use limits::{Limit, Limits};

@@ -5,7 +5,7 @@ use semver::Version;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, FileId, Span, quote},
-    model::{Gate, Limit, Limits, Num, rfc3339},
+    model::{AuditorSees, EpisodeRules, Gate, Limit, Limits, Num, rfc3339},
 };
 
 use super::{
@@ -24,6 +24,7 @@ pub(super) struct Manifest {
     pub(super) on_undecided: Gate,
     pub(super) calibration: Calibration,
     pub(super) limits: Limits,
+    pub(super) episode: EpisodeRules,
 }
 
 impl Default for Manifest {
@@ -37,6 +38,7 @@ impl Default for Manifest {
             on_undecided: Gate::Review,
             calibration: Calibration::default(),
             limits: Limits::default(),
+            episode: EpisodeRules::default(),
         }
     }
 }
@@ -74,6 +76,9 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Manifest {
     }
     if let Some(node) = fields.get("limits") {
         manifest.limits = limits(node, diags);
+    }
+    if let Some(node) = fields.get("episode") {
+        manifest.episode = episode(node, diags);
     }
     if let Some(node) = fields.get("extends") {
         extends(node, diags);
@@ -188,6 +193,31 @@ fn limits(node: &Node, diags: &mut Diagnostics) -> Limits {
     }
     fields.finish(diags);
     limits
+}
+
+/// How an episode with an auditor and a target runs.
+///
+/// ```yaml
+/// episode: {auditor_sees: total, messages: 50, items: 1000, seconds: 600}
+/// ```
+fn episode(node: &Node, diags: &mut Diagnostics) -> EpisodeRules {
+    let mut rules = EpisodeRules::default();
+    let Some(mut fields) = Fields::of(node, "`episode`", diags) else { return rules };
+    if let Some(node) = fields.get("auditor_sees") {
+        let words = AuditorSees::ALL.map(|sees| (sees, sees.word()));
+        rules.auditor_sees = choice(node, "`auditor_sees`", &words, diags).unwrap_or_default();
+    }
+    let most = EpisodeRules::MOST;
+    for (key, figure, most) in [
+        ("messages", &mut rules.messages, most.messages),
+        ("items", &mut rules.items, most.items),
+        ("seconds", &mut rules.seconds, most.seconds),
+    ] {
+        let read = fields.get(key).and_then(|node| count_up_to(node, &format!("`{key}`"), most, diags));
+        *figure = read.unwrap_or(*figure);
+    }
+    fields.finish(diags);
+    rules
 }
 
 fn extends(node: &Node, diags: &mut Diagnostics) {

@@ -201,6 +201,7 @@ impl Reading {
             on_undecided: manifest.on_undecided,
             calibration: manifest.calibration,
             limits: manifest.limits,
+            episode: manifest.episode,
             keywords,
             redaction,
             drift,

@@ -9,7 +9,7 @@ use crate::{
     drift::{KeywordLexicon, Library, OutputRules, Settings},
     keywords::{Categories, CategorySpec},
     lang::ToolSchemas,
-    model::{Gate, Limits, Num, Turn, Value},
+    model::{EpisodeRules, Gate, Limits, Num, Turn, Value},
     redact::Redactor,
     reward::Discount,
 };
@@ -69,6 +69,8 @@ pub struct PackSpec {
     pub calibration: Calibration,
     /// What one session may cost.
     pub limits: Limits,
+    /// How an episode with an auditor and a target runs.
+    pub episode: EpisodeRules,
     /// Keyword categories.
     pub keywords: Keywords,
     /// What may leave a call, and what is looked for; under a key that is no secret. `None` if it has an error.

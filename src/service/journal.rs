@@ -41,7 +41,7 @@ const VERSION: u8 = 1;
 /// What a journal begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// False if the journal outgrew its bound.
+    /// False if the journal outgrew its bound, or is not to hold the session's items.
     pub whole: bool,
     /// The agent; may be empty.
     pub agent: Arc<str>,
@@ -122,8 +122,16 @@ impl Journal {
     }
 
     fn add(&mut self, key: &SessionKey, entry: &[u8]) -> Vec<JournalWrite> {
-        if self.bound == 0 || !self.head.whole {
+        if self.bound == 0 {
             return Vec::new();
+        }
+        if !self.head.whole {
+            // That such a session was open is all that is kept.
+            return if self.next == 0 {
+                self.seal(key, &head_bytes(&self.head)).into_iter().collect()
+            } else {
+                Vec::new()
+            };
         }
         let mut writes = Vec::new();
         if self.next == 0 {

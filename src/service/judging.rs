@@ -48,6 +48,14 @@ pub enum ItemBody {
 }
 
 impl ItemBody {
+    /// The message that it is, if it is one.
+    pub fn message(&self) -> Option<&Value> {
+        match self {
+            ItemBody::Message { message, .. } => Some(message),
+            ItemBody::Proposal(_) | ItemBody::End | ItemBody::RuntimeEvent(_) => None,
+        }
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ItemKind {
         match self {

@@ -1,6 +1,7 @@
 //! Joins deciding and recording: sessions, the served rules and their reload, the audit writer.
 //! Threads and tokio start here; nothing here knows the wire.
 
+mod barrier;
 mod drift;
 mod journal;
 mod judging;
@@ -20,6 +21,10 @@ mod state;
 mod transfer;
 mod writer;
 
+pub use barrier::{
+    AuditorEnd, AuditorFault, Delivery, EndReason, JoinAsk, JoinError, JoinedAs, NotKept, Outlet, Seat, Secrets, Shown,
+    ShownHit, Speaker, TargetEnd, TargetFault, TargetInput, ToAuditor, ToTarget, Verdict,
+};
 pub use drift::{
     Adapter, Baseline, DriftAsk, DriftError, DriftSessions, Occurrence, ProbeAnswer, ProbeAsk, ProbeEnd, ProbeQuestion,
     ProbeRole, SessionReport, SignalPage,

@@ -8,7 +8,7 @@ use super::{
     Service,
     judging::{Answer, Item, ItemError},
     sessions::{Full, Live, Opening, Slot},
-    writer::{AuditError, Recorded, Ticket},
+    writer::{AuditError, Place, Recorded, Ticket},
 };
 
 /// A request.
@@ -102,6 +102,12 @@ pub enum ObserveError {
         /// The session.
         session: String,
     },
+    /// Its auditor and its target join it, and nobody else reaches it.
+    #[error("`{session}` is an episode with two sides: they join it")]
+    TwoSides {
+        /// The session.
+        session: String,
+    },
     /// Judging broke in an earlier request; the session cannot go on.
     #[error("session `{session}` broke and cannot go on")]
     Broken {
@@ -149,16 +155,21 @@ impl Service {
         // First the place in the queue: what is judged can then always be recorded.
         let place = self.audit.place().await.map_err(ObserveError::Audit)?;
         let slot = self.slot(&ask).await?;
-        let mut answers = Vec::with_capacity(ask.items.len());
+        self.judge_in(&slot, &ask.items, place)
+    }
+
+    /// Judges items of a session that is found, and hands their records in.
+    pub(super) fn judge_in(&self, slot: &Arc<Slot>, items: &[Item], place: Place<'_>) -> Result<Pending, ObserveError> {
+        let mut answers = Vec::with_capacity(items.len());
         let (outcome, ticket, ended) = {
             let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
             if live.closed {
-                let got = ask.items.first().map_or(0, |item| item.seq);
+                let got = items.first().map_or(0, |item| item.seq);
                 return Err(ObserveError::NotOpen { session: slot.id.to_string(), got });
             }
             let Live { judging, journal, .. } = &mut *live;
             let before = judging.next();
-            let outcome = judging.answer(&ask.items, &mut answers);
+            let outcome = judging.answer(items, &mut answers);
             let drafts = answers.iter().filter_map(|answer| {
                 answer.judged.map(|(item, input)| Draft::Judged {
                     session: slot.id.clone(),
@@ -173,7 +184,7 @@ impl Service {
             });
             let drafts = drafts.collect();
             let judged = before..judging.next();
-            let judged: Vec<&Item> = ask.items.iter().filter(|item| judged.contains(&item.seq)).collect();
+            let judged: Vec<&Item> = items.iter().filter(|item| judged.contains(&item.seq)).collect();
             let kept = match judging.has_ended() {
                 true => journal.closed(),
                 false => journal.judged(&self.keys.session, &judged),
@@ -182,7 +193,7 @@ impl Service {
             (outcome, place.record_with(drafts, kept), judging.has_ended())
         };
         if ended {
-            self.sessions.ended(&slot);
+            self.sessions.ended(slot);
         }
         let outcome = match outcome {
             Ok(()) => {
@@ -208,7 +219,7 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opening = Opening { id: &ask.session, agent: &ask.agent, mode, served: &served, pack };
+        let opening = Opening { id: &ask.session, agent: &ask.agent, mode, served: &served, pack, episode: None };
         let opened = self.sessions.open(&opening, self.seed(&ask.session), self.now());
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
@@ -216,6 +227,9 @@ impl Service {
 }
 
 fn fits(slot: Arc<Slot>, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
+    if slot.episode.is_some() {
+        return Err(ObserveError::TwoSides { session: ask.session.clone() });
+    }
     if !ask.pack.is_empty() && *ask.pack != *slot.pack.name {
         return Err(ObserveError::OtherPack {
             session: ask.session.clone(),

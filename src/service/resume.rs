@@ -143,7 +143,8 @@ impl Service {
         let Some(pack) = served.set.get(&head.pack.name) else {
             return Ok(Err((Some(head.pack), CloseReason::RulesGone)));
         };
-        let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack };
+        let opening =
+            Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack, episode: None };
         // Another call may have taken it up meanwhile; then that one is found.
         let put = self.sessions.put(&opening, *live, self.now());
         put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
@@ -180,7 +181,12 @@ impl Service {
     }
 
     /// Records the end of a session that is out of the table.
-    async fn close_slot(&self, slot: &Slot, reason: CloseReason, named: Option<Named>) -> Result<(), AuditError> {
+    pub(super) async fn close_slot(
+        &self,
+        slot: &Slot,
+        reason: CloseReason,
+        named: Option<Named>,
+    ) -> Result<(), AuditError> {
         let place = self.audit.place().await?;
         let ticket = {
             // A session that broke has nothing more to say, and is dropped all the same.
@@ -190,11 +196,15 @@ impl Service {
             // Under the session's lock: whoever still holds the session finds it closed.
             place.answer(named, vec![Draft::Closed(closed)], live.journal.closed())
         };
-        ticket.done().await.map(|_| ())
+        ticket.done().await?;
+        if let Some(episode) = &slot.episode {
+            episode.closed(reason);
+        }
+        Ok(())
     }
 
     /// Records the end of a session of which nothing but its journal is there.
-    async fn record_closed(
+    pub(super) async fn record_closed(
         &self,
         session: Arc<str>,
         pack: Option<Arc<PackRef>>,
@@ -227,7 +237,7 @@ fn take_up(
     let Some(pack) = served.set.get(&head.pack.name).filter(|pack| served.pack_ref(pack) == head.pack) else {
         return not(CloseReason::RulesGone);
     };
-    let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served, pack };
+    let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served, pack, episode: None };
     if opening.head(limits) != head {
         return not(CloseReason::OtherLimits);
     }

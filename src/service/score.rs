@@ -6,6 +6,7 @@ use crate::{
     audit::PackRef,
     engine::{EpisodeOutcome, run_episode},
     ingest::{Episode, Messages},
+    model::Value,
     reward::EpisodeReward,
 };
 
@@ -69,15 +70,25 @@ impl Service {
     }
 }
 
+fn input_digest(episode: &Episode) -> String {
+    let mut digest = InputDigest::default();
+    if let Messages::List(messages) = &episode.messages {
+        messages.iter().for_each(|message| digest.add(message));
+    }
+    digest.finish()
+}
+
 /// BLAKE3 over the messages in compact JSON with sorted keys and numbers in their one exact form,
 /// each followed by a line break.
-fn input_digest(episode: &Episode) -> String {
-    let mut hasher = blake3::Hasher::new();
-    if let Messages::List(messages) = &episode.messages {
-        for message in messages.iter() {
-            hasher.update(message.to_string().as_bytes());
-            hasher.update(b"\n");
-        }
+#[derive(Debug, Default)]
+pub(super) struct InputDigest(blake3::Hasher);
+
+impl InputDigest {
+    pub(super) fn add(&mut self, message: &Value) {
+        self.0.update(message.to_string().as_bytes()).update(b"\n");
     }
-    hasher.finalize().to_hex().to_string()
+
+    pub(super) fn finish(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
 }

@@ -19,6 +19,7 @@ use crate::{
 };
 
 use super::{
+    barrier::Episode,
     journal::{Head, Journal},
     judging::Judging,
     rules::Served,
@@ -52,6 +53,8 @@ pub struct Slot {
     pub pack: Arc<PackRef>,
     /// The set that these rules belong to.
     pub generation: u64,
+    /// What its two sides share, if it is an episode that an auditor and a target join.
+    pub episode: Option<Arc<Episode>>,
     /// What its items have led to. A panic under this lock leaves it poisoned, and the session is
     /// then refused for good.
     pub live: Mutex<Live>,
@@ -83,6 +86,8 @@ pub struct Opening<'a> {
     pub served: &'a Served,
     /// Its pack.
     pub pack: &'a Arc<Pack>,
+    /// What its two sides share, if it has two.
+    pub episode: Option<Arc<Episode>>,
 }
 
 impl SessionLimits {
@@ -96,7 +101,7 @@ impl Opening<'_> {
     /// What the session's journal begins with.
     pub fn head(&self, limits: &SessionLimits) -> Head {
         Head {
-            whole: true,
+            whole: self.episode.is_none(),
             agent: self.agent.into(),
             mode: self.mode,
             pack: self.served.pack_ref(self.pack),
@@ -157,13 +162,14 @@ impl Sessions {
 
     /// Puts a session into the table, or finds the one that another call has put there meanwhile; whether it is this.
     pub fn put(&self, opening: &Opening<'_>, live: Live, now: Duration) -> Result<(Arc<Slot>, bool), Full> {
-        let Opening { id, agent, mode, served, pack } = *opening;
+        let Opening { id, agent, mode, served, pack, ref episode } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
             agent: agent.into(),
             mode,
             pack: served.pack_ref(pack),
             generation: served.generation,
+            episode: episode.clone(),
             live: Mutex::new(live),
             touched: AtomicU64::new(millis(now)),
         });
@@ -221,6 +227,12 @@ impl Sessions {
             false => table.closed(slot.generation),
         }
         Some((slot, ended))
+    }
+
+    /// Takes this session out, unless it is out already.
+    pub fn take_this(&self, slot: &Arc<Slot>) -> Option<(Arc<Slot>, bool)> {
+        let is_there = self.table().by_id.get(&slot.id).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
+        is_there.then(|| self.take(&slot.id)).flatten()
     }
 
     /// Open sessions per generation of rules, those with any.
