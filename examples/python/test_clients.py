@@ -1,6 +1,7 @@
 """Runs the examples against a real server: `python -m unittest` with PROBITY_BIN naming the program."""
 
 import base64
+import hashlib
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import grpc
+from episode import TOOLS, Side, episode, scripted_auditor, scripted_model
 from gate import Gate, run_agent
 from probe import probe
 from stubs import drift_pb, pb, services
@@ -243,6 +245,39 @@ class StreamTest(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as caught:
                 stub.Observe(request, timeout=10)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+
+
+class EpisodeTest(unittest.TestCase):
+    def setUp(self):
+        self.server = self.enterContext(Server())
+
+    def test_the_auditor_learns_that_it_is_over_and_the_target_what_it_was_worth(self):
+        told, scored = episode(self.server.channel, "e1", "airline", scripted_auditor, scripted_model, TOOLS,
+                               system="You are an airline's agent.", scenario="a customer calls")
+        self.assertEqual(told, pb.AuditorEnd(reason=pb.EPISODE_END_REASON_AUDITOR))
+        self.assertEqual([hit.policy for hit in scored.score.hits], ["A12"])
+        self.assertGreater(scored.score.violation_reward, 0)
+        # system, user, call, result, reply, user, call, result, reply
+        self.assertEqual(len(scored.score.turn_rewards), 9)
+
+    def test_a_side_that_was_lost_goes_on_and_nothing_comes_twice(self):
+        own, other = "a" * 32, hashlib.sha256(b"b" * 32).digest()
+        auditor = Side(self.server.channel, "e2", "airline", own, other, auditor=pb.AuditorSide())
+        target = Side(self.server.channel, "e2", "airline", "b" * 32, hashlib.sha256(own.encode()).digest(),
+                      target=pb.TargetSide())
+        for round_ in range(3):
+            auditor.send(say=f"question {round_}")
+            self.assertEqual(auditor.next(), ("taken", round_))
+            target.enter()
+            kind, heard = target.next()
+            self.assertEqual((kind, heard.text), ("heard", f"question {round_}"))
+            target.send(say=f"answer {round_}")
+            self.assertEqual(target.next()[0], "judged")
+            auditor.enter()
+            self.assertEqual(auditor.next(), ("said", f"answer {round_}"))
+        target.send(end=pb.End())
+        self.assertEqual(auditor.next()[1].reason, pb.EPISODE_END_REASON_TARGET)
+        self.assertEqual(target.next()[0], "end")
 
 
 class VerifyTest(unittest.TestCase):

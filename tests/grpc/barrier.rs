@@ -324,7 +324,7 @@ async fn nothing_private_reaches_the_auditor_whatever_the_target_does() {
         house.rules.path(),
         "vault",
         "2.0.0",
-        &format!("policy {MARK}_new \"{MARK}\" {{ severity 0 on user flag }}"),
+        &format!("policy {MARK}_new \"{MARK}\" {{ severity 0 on user flag if text != \"\" message \"m\" }}"),
     );
     reload(&house).await.unwrap();
     target.say("one moment").await;
@@ -339,6 +339,7 @@ async fn nothing_private_reaches_the_auditor_whatever_the_target_does() {
         call_id: format!("{MARK}-c"),
         tool: format!("{MARK}_pay"),
         arguments_json: dear().into(),
+        message_text: format!("{MARK} thinks"),
         ..Proposal::default()
     };
     target.input(Input::Proposal(call.clone())).await;
@@ -454,7 +455,7 @@ async fn the_score_is_that_of_the_same_messages_and_goes_to_the_target() {
         assert_eq!(private.score.as_ref(), scored.scores.first());
         let score = private.score.unwrap();
         assert_eq!((score.turn_rewards, score.hits.len()), (vec![0.0, 0.0, 1.0, 0.0, 0.5, 0.0], 2));
-        assert_eq!(score.signals.len(), 4);
+        assert_eq!(score.signals.len(), 3);
     }
 }
 
@@ -560,12 +561,12 @@ async fn a_side_that_does_not_read_holds_up_the_other_and_loses_nothing() {
         auditor.say(&format!("n{n}")).await;
     }
     let mut taken = 0;
-    // 64 are kept for the target, of which it has read one; the scenario is one of them.
+    // 64 wait for the target. Some more may be on their way to it before its leaving is noticed.
     while let Ok(message) = tokio::time::timeout(Duration::from_secs(2), auditor.public()).await {
         assert!(matches!(message, to_auditor::Message::Taken(n) if n == taken));
         taken += 1;
     }
-    assert!((60..=64).contains(&taken), "{taken}");
+    assert!((60..=80).contains(&taken), "{taken}");
     let mut target = Side::join(&house, as_target(1)).await.unwrap();
     assert!(matches!(target.private().await, to_target::Message::Scenario(_)));
     for n in 0..100 {

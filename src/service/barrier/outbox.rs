@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// Messages that are kept for a side.
+/// Messages that were sent and are kept; and messages that may wait.
 pub const WINDOW: usize = 64;
 
 /// Messages for one side, numbered from 0.
@@ -32,18 +32,13 @@ impl<M> Default for Outbox<M> {
 }
 
 impl<M: Clone> Outbox<M> {
-    /// True if one more message has a place: of those that are kept, not all wait.
+    /// True if one more message may wait.
     pub fn has_place(&self) -> bool {
-        self.kept.len() < WINDOW || self.sent > 0
+        self.kept.len() - self.sent < WINDOW
     }
 
     /// Adds a message. Without a place for it, it is kept all the same.
     pub fn push(&mut self, message: M) {
-        if self.kept.len() >= WINDOW && self.sent > 0 {
-            self.kept.pop_front();
-            self.first += 1;
-            self.sent -= 1;
-        }
         self.kept.push_back(message);
     }
 
@@ -52,6 +47,11 @@ impl<M: Clone> Outbox<M> {
         let message = self.kept.get(self.sent)?.clone();
         let number = self.first + self.sent as u64;
         self.sent += 1;
+        if self.sent > WINDOW {
+            self.kept.pop_front();
+            self.first += 1;
+            self.sent -= 1;
+        }
         Some((number, message))
     }
 
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_wait_as_the_window_holds_and_as_many_are_kept() {
+    fn as_many_wait_as_the_window_holds_and_as_many_that_were_sent_are_kept() {
         let mut outbox = Outbox::default();
         for n in 0..WINDOW {
             assert!(outbox.has_place());
@@ -90,10 +90,13 @@ mod tests {
         assert_eq!(outbox.next(), Some((0, 0)));
         assert!(outbox.has_place());
         outbox.push(WINDOW);
-        assert_eq!(outbox.resume(0), Err(NotKept { first: 1, next: WINDOW as u64 + 1 }));
-        // Whoever goes back takes the places of those that waited.
-        outbox.resume(1).unwrap();
+        // Whoever goes back takes the places of those that waited, and they are bounded all the same.
+        outbox.resume(0).unwrap();
         assert!(!outbox.has_place());
+        let sent: Vec<_> = std::iter::from_fn(|| outbox.next()).collect();
+        assert_eq!(sent, (0..=WINDOW).map(|n| (n as u64, n)).collect::<Vec<_>>());
+        assert_eq!(outbox.resume(0), Err(NotKept { first: 1, next: WINDOW as u64 + 1 }));
+        outbox.resume(1).unwrap();
         assert_eq!(outbox.next(), Some((1, 1)));
     }
 }
