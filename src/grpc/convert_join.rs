@@ -8,13 +8,13 @@ use crate::{
     model::{Digest, Value},
     service::{
         AuditorEnd, AuditorFault, Delivery, EndReason, ItemBody, JoinAsk, JoinError, NotKept, Prints, Secrets, Shown,
-        ShownHit, TargetEnd, TargetFault, TargetInput, ToAuditor, ToTarget, Verdict,
+        ShownHit, TargetEnd, TargetFault, TargetInput, TargetJoinError, ToAuditor, ToTarget, Verdict,
     },
 };
 
 use super::{
     convert::{self, Faults, episode_score, recording, result, rounded},
-    status::{self, RETRY_AFTER, reason, with},
+    status::{RETRY_AFTER, invalid, reason, too_many_sessions, unknown_pack, violation, with},
     wire::{self, episode_input, episode_join, join_episode_response},
 };
 
@@ -229,9 +229,22 @@ impl From<JoinError> for Status {
                 with(Code::OutOfRange, message, reason("MESSAGES_NOT_KEPT", &facts))
             }
             JoinError::Closed => with(Code::FailedPrecondition, message, reason("EPISODE_CLOSED", &[])),
-            JoinError::Open(e) => e.into(),
+            JoinError::NoPack => invalid(vec![violation("join.pack", message)]),
+            JoinError::UnknownPack { pack } => unknown_pack(&pack),
+            JoinError::Full { limit } => too_many_sessions(limit),
             JoinError::Unavailable => unavailable(message),
-            JoinError::Setup(fault) => target_fault(fault).unwrap_or_else(|| unavailable(message)),
+        }
+    }
+}
+
+impl From<TargetJoinError> for Status {
+    fn from(e: TargetJoinError) -> Status {
+        match e {
+            TargetJoinError::Side(e) => e.into(),
+            TargetJoinError::Setup(fault) => {
+                let words = fault.to_string();
+                target_fault(fault).unwrap_or_else(|| unavailable(words))
+            }
         }
     }
 }
@@ -264,5 +277,5 @@ fn order(expected: u64, got: u64) -> Status {
 fn unavailable(message: String) -> Status {
     let mut details = reason("EPISODE_UNAVAILABLE", &[]);
     details.set_retry_info(Some(RETRY_AFTER));
-    status::with(Code::Unavailable, message, details)
+    with(Code::Unavailable, message, details)
 }

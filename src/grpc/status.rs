@@ -77,6 +77,13 @@ pub fn unknown_pack(pack: &str) -> Status {
     with(Code::NotFound, format!("no pack `{pack}` is served"), details)
 }
 
+/// No more sessions can be open.
+pub fn too_many_sessions(limit: usize) -> Status {
+    let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
+    details.set_retry_info(Some(RETRY_AFTER));
+    with(Code::ResourceExhausted, format!("{limit} sessions are open, which is the limit"), details)
+}
+
 /// Something broke that should not.
 pub fn broke(message: &str) -> Status {
     with(Code::Internal, message, reason("INTERNAL", &[]))
@@ -148,11 +155,7 @@ impl From<ObserveError> for Status {
                 ];
                 with(Code::FailedPrecondition, message, reason("OTHER_MODE", &facts))
             }
-            ObserveError::SessionsFull { limit } => {
-                let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
-                details.set_retry_info(Some(RETRY_AFTER));
-                with(Code::ResourceExhausted, message, details)
-            }
+            ObserveError::SessionsFull { limit } => too_many_sessions(limit),
             ObserveError::TwoSides { session } => {
                 with(Code::FailedPrecondition, message, reason("EPISODE_HAS_SIDES", &[("session_id", session)]))
             }
@@ -237,11 +240,7 @@ impl From<DriftError> for Status {
             DriftError::NoPayloadKey { pack } => {
                 with(Code::FailedPrecondition, message, reason("NO_PAYLOAD_KEY", &[("pack", pack)]))
             }
-            DriftError::SessionsFull { limit } => {
-                let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
-                details.set_retry_info(Some(RETRY_AFTER));
-                with(Code::ResourceExhausted, message, details)
-            }
+            DriftError::SessionsFull { limit } => too_many_sessions(limit),
             DriftError::UnknownSession { session, pack } => {
                 let mut details = reason("UNKNOWN_SESSION", &[("session_id", session.clone()), ("pack", pack)]);
                 details.set_resource_info("probity.v1.Session", session, "", "no probe of it is known");

@@ -23,7 +23,7 @@ mod writer;
 
 pub use barrier::{
     AuditorEnd, AuditorFault, Delivery, EndReason, JoinAsk, JoinError, JoinedAs, NotKept, Outlet, Seat, Secrets, Shown,
-    ShownHit, Speaker, TargetEnd, TargetFault, TargetInput, ToAuditor, ToTarget, Verdict,
+    ShownHit, Speaker, TargetEnd, TargetFault, TargetInput, TargetJoinError, ToAuditor, ToTarget, Verdict,
 };
 pub use drift::{
     Adapter, Baseline, DriftAsk, DriftError, DriftSessions, Occurrence, ProbeAnswer, ProbeAsk, ProbeEnd, ProbeQuestion,

@@ -504,7 +504,7 @@ async fn nobody_takes_a_side_without_its_secret() {
         (EpisodeJoin { other_secret_sha256: "".into(), ..as_target(0) }, "join.other_secret_sha256"),
         (EpisodeJoin { side: None, ..as_target(0) }, "join.side"),
         (EpisodeJoin { episode_id: String::new(), ..as_target(0) }, "join.episode_id"),
-        (EpisodeJoin { pack: String::new(), episode_id: "new".to_owned(), ..as_target(0) }, "pack"),
+        (EpisodeJoin { pack: String::new(), episode_id: "new".to_owned(), ..as_target(0) }, "join.pack"),
     ] {
         assert_eq!(fields(&Side::join(&house, join).await.err().unwrap()), [field]);
     }
@@ -638,7 +638,12 @@ async fn an_episode_is_closed_at_its_limits_when_idle_and_when_asked() {
 
     let house = house_with("").await;
     let (mut auditor, mut target) = (Side::join(&house, as_auditor(0)).await.unwrap(), target_of(&house).await);
-    house.engine().await.close_session(CloseSessionRequest { session_id: "e".to_owned() }).await.unwrap();
+    house
+        .engine()
+        .await
+        .close_session(CloseSessionRequest { session_id: "e".to_owned(), ..Default::default() })
+        .await
+        .unwrap();
     assert_eq!(auditor.public_end().await.reason(), EpisodeEndReason::Asked);
     assert_eq!(target.private_end().await.reason(), EpisodeEndReason::Asked);
     assert_eq!(closed(&house).await, [("e".to_owned(), "asked".to_owned())]);
