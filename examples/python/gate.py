@@ -1,14 +1,19 @@
 """A gate round a tool loop: no call runs that Probity has not allowed.
 
 It fails closed. Where the server cannot be reached, answers late or answers with an error, every call of the
-message is refused; what could not be sent is sent again before the next message, so that nothing is lost.
+message is refused; what could not be sent is sent again before the next message, so that nothing is lost. A message
+that the server will never take, such as a result of many megabytes, is told as one that cannot be read: what depends
+on it is undecided from then on. Messages without a time get the present one, which rules with `within 1h` need.
 """
 
 import json
+import time
 
 import grpc
 from stubs import pb, services
 
+# The server will say so each time: the message is too large, or not JSON that it reads.
+NEVER_TAKEN = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE}
 NAMES = {pb.EFFECT_ALLOW: "ALLOW", pb.EFFECT_REVIEW: "REVIEW", pb.EFFECT_DENY: "DENY"}
 
 
@@ -20,7 +25,8 @@ class Gate:
 
     def observe(self, message):
         """Tells Probity of one message; gives (allowed, reason) for each of its tool calls."""
-        self.unsent.append(pb.Item(seq=self.seq, message_json=json.dumps(message).encode()))
+        timed = {"time": time.time()} | message
+        self.unsent.append(pb.Item(seq=self.seq, message_json=json.dumps(timed).encode()))
         self.seq += 1
         request = pb.ObserveRequest(
             session_id=self.session_id, pack=self.pack, mode=pb.MODE_GATE, items=self.unsent
@@ -29,6 +35,10 @@ class Gate:
         try:
             result = self.stub.Observe(request, timeout=self.timeout).results[-1]
         except grpc.RpcError as error:
+            if error.code() in NEVER_TAKEN:
+                # A result of no call is what a result that cannot be read is to the rules: facts may lack it.
+                unread = {"role": "tool", "content": ""} if message.get("role") == "tool" else "unread"
+                self.unsent[-1].message_json = json.dumps(unread).encode()
             return [(False, f"not decided: {error.code().name}")] * len(calls)
         self.unsent = []
         # An entry that is no usable call has no answer, and the places of the others shift: nothing runs.

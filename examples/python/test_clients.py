@@ -115,6 +115,17 @@ class GateTest(unittest.TestCase):
             answer = gate.observe(assistant(call("b", "cancel_reservation", reservation_id="R1")))
         self.assertIn("A12", answer[0][1])
 
+    def test_a_result_that_is_never_taken_does_not_end_the_session(self):
+        with Server() as server:
+            gate = Gate(server.channel, "s", "airline")
+            asks = assistant(call("a", "get_user_details", user_id="u"))
+            self.assertTrue(gate.observe(asks)[0][0])
+            for content in ("\ud800", "x" * (5 << 20)):
+                gate.observe({"role": "tool", "tool_call_id": "a", "content": content})
+            gate.observe({"role": "user", "content": "hello"})
+            self.assertEqual(gate.unsent, [])
+            self.assertTrue(gate.observe(assistant(call("b", "list_all_airports")))[0][0])
+
     def test_an_undecided_call_does_not_run(self):
         with Server() as server:
             gate = Gate(server.channel, "s4", "airline")

@@ -138,6 +138,35 @@ fn facts_history_and_windows_work_together() {
 }
 
 #[test]
+fn what_policies_find_moves_no_window() {
+    let pair = r#"policy PAIR "p" { severity 1 on call upload deny if once(call read within 10 events) }
+        policy SHELL "s" { severity 1 on call shell deny if true }
+        policy EXEC "e" { severity 1 on call exec deny if true }"#;
+    let reader = r#"policy STOP "s" { severity 1 on call other deny if count(hit) >= 50 }"#;
+    let trace = [
+        calls(&[("read", "{}")]),
+        calls(&[("shell", "{}"), ("exec", "{}")]),
+        calls(&[("shell", "{}"), ("exec", "{}")]),
+        calls(&[("upload", "{}")]),
+    ];
+    for text in [pair.to_owned(), format!("{pair}\n{reader}")] {
+        let mut session = Session::new(pack(&text));
+        let last = trace.iter().map(|m| session.message(m).unwrap()).next_back();
+        assert_eq!(hits(&last.unwrap()), ["PAIR@3 n0 1"], "{text}");
+    }
+    // A hit stands beside the event that it came behind.
+    let recent = r#"policy A "a" { severity 1 on call pay deny if args.amount > 5 }
+        policy B "b" { severity 1 on call pay deny if once(hit within 2 events) }"#;
+    let mut session = Session::new(pack(recent));
+    let mut all = Vec::new();
+    for amount in [9, 1, 1] {
+        let step = session.message(&calls(&[("pay", &format!(r#"{{"amount":{amount}}}"#))])).unwrap();
+        all.push(step.hits.iter().map(|h| h.firing.policy.to_string()).collect::<String>());
+    }
+    assert_eq!(all, ["A", "B", ""]);
+}
+
+#[test]
 fn proposals_are_answered_before_they_run_and_not_judged_again() {
     let pack = pack(r#"policy P "p" { severity 1 on call pay deny if count(call pay) >= 1 }"#);
     let mut session = Session::new(pack);

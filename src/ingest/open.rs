@@ -117,7 +117,7 @@ mod tests {
             index: 0,
             text: "".into(),
         };
-        Arc::new(Event { seq, turn, time: None, body })
+        Arc::new(Event { seq, ordinal: seq, turn, time: None, body })
     }
 
     #[test]

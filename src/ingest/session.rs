@@ -47,6 +47,8 @@ pub struct Ingest {
     errors: ErrorRule,
     next_turn: Turn,
     next_seq: Seq,
+    /// How many of the events so far are hits.
+    hits: u64,
     clock: Clock,
     open: OpenCalls,
     proposed: Option<ProposedTurn>,
@@ -59,6 +61,7 @@ impl Ingest {
             errors,
             next_turn: 0,
             next_seq: 0,
+            hits: 0,
             clock: Clock::default(),
             open: OpenCalls::default(),
             proposed: None,
@@ -190,8 +193,11 @@ impl Ingest {
         tags: &[Arc<str>],
     ) -> Arc<Event> {
         let seq = self.next_seq;
+        // It stands beside the last event that is none.
+        let ordinal = (seq - self.hits).saturating_sub(1);
         self.next_seq += 1;
-        Arc::new(Event { seq, turn, time, body: EventBody::Hit { policy, severity, tags: Arc::from(tags) } })
+        self.hits += 1;
+        Arc::new(Event { seq, ordinal, turn, time, body: EventBody::Hit { policy, severity, tags: Arc::from(tags) } })
     }
 
     /// The end of the session, at the turn of its last message (0 if there was none) and at the
@@ -275,7 +281,7 @@ impl Ingest {
     fn event(&mut self, turn: Turn, stamp: Option<Num>, body: EventBody) -> Arc<Event> {
         let seq = self.next_seq;
         self.next_seq += 1;
-        Arc::new(Event { seq, turn, time: self.clock.at(stamp), body })
+        Arc::new(Event { seq, ordinal: seq - self.hits, turn, time: self.clock.at(stamp), body })
     }
 }
 

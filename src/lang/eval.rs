@@ -298,7 +298,7 @@ impl<'p, 's> Eval<'p, 's> {
     /// Steps for working through a value as a whole: a trace can make one large.
     fn charge(&mut self, val: &Val) {
         let size = match val {
-            Val::Known(Datum::Json(Value::String(s))) => s.len() / 256,
+            Val::Known(Datum::Json(Value::String(s))) => s.len() / 64,
             Val::Known(Datum::Json(Value::List(items))) => items.len() / 8,
             Val::Known(Datum::Json(Value::Object(o))) => o.len() / 8,
             Val::Known(Datum::Partial(items)) => items.len() / 8,

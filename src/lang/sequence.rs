@@ -112,7 +112,7 @@ impl program::Gap {
     /// Whether two events are near enough in turns and events.
     fn reaches(&self, from: &Place, to: &Place) -> bool {
         self.window.turns.is_none_or(|n| to.turn.saturating_sub(from.turn) <= n)
-            && self.window.events.is_none_or(|n| to.seq.saturating_sub(from.seq) <= u64::from(n))
+            && self.window.events.is_none_or(|n| to.ordinal.saturating_sub(from.ordinal) <= u64::from(n))
     }
 
     /// Whether two events are near enough; none if one of them has no time to say so.

@@ -22,6 +22,8 @@ use crate::{
 pub struct Item {
     /// The event.
     pub seq: Seq,
+    /// Its place among the events that are no hits.
+    pub ordinal: u64,
     /// Its message.
     pub turn: Turn,
     /// Its time.
@@ -327,7 +329,7 @@ impl Tally {
                     _ => true,
                 },
                 Reach::Turns(n) => this.turn.saturating_sub(item.turn) <= n,
-                Reach::Events(n) => this.seq.saturating_sub(item.seq) <= u64::from(n),
+                Reach::Events(n) => this.ordinal.saturating_sub(item.ordinal) <= u64::from(n),
             };
             if inside {
                 break;
@@ -368,6 +370,8 @@ impl Tally {
 pub struct Place {
     /// Its position.
     pub seq: Seq,
+    /// Its place among the events that are no hits.
+    pub ordinal: u64,
     /// Its message.
     pub turn: Turn,
     /// Its time.
@@ -377,11 +381,11 @@ pub struct Place {
 impl Place {
     /// Where an event stands.
     pub fn of(event: &Event) -> Place {
-        Place { seq: event.seq, turn: event.turn, time: event.time }
+        Place { seq: event.seq, ordinal: event.ordinal, turn: event.turn, time: event.time }
     }
 
     fn of_item(item: &Item) -> Place {
-        Place { seq: item.seq, turn: item.turn, time: item.time }
+        Place { seq: item.seq, ordinal: item.ordinal, turn: item.turn, time: item.time }
     }
 }
 

@@ -72,6 +72,9 @@ pub enum Args {
 pub struct Event {
     /// Position in the session.
     pub seq: Seq,
+    /// How many events came before it that are no hits: what `within n events` counts, so that a window does not
+    /// depend on what policies found.
+    pub ordinal: u64,
     /// Index of the message.
     pub turn: Turn,
     /// Seconds since 1970-01-01T00:00:00Z on the session's clock (never decreasing), if the message

@@ -166,7 +166,7 @@ impl<'p> Naive<'p> {
         let itself = event.seq == judged.seq;
         let within_time = if itself { Tri::True } else { self.within(pattern.within_time.as_ref(), event, judged) };
         let turns = pattern.within_turns.is_none_or(|n| judged.turn - event.turn <= n);
-        let events = pattern.within_events.is_none_or(|n| judged.seq - event.seq <= u64::from(n));
+        let events = pattern.within_events.is_none_or(|n| judged.ordinal - event.ordinal <= u64::from(n));
         let before = !pattern.before_turn || event.turn < judged.turn;
         source.and(filter).and(within_time).and(Tri::from_bool(turns && events && before))
     }

@@ -72,7 +72,7 @@ impl<'p> Naive<'p> {
     fn gap(&self, gap: &'p Gap, from: usize, to: usize, names: &Place<'p>) -> Tri {
         let (first, second) = (&self.events[from], &self.events[to]);
         let turns = gap.within_turns.is_none_or(|n| second.turn - first.turn <= n);
-        let events = gap.within_events.is_none_or(|n| second.seq - first.seq <= u64::from(n));
+        let events = gap.within_events.is_none_or(|n| second.ordinal - first.ordinal <= u64::from(n));
         let near = Tri::from_bool(turns && events).and(self.within(gap.within_time.as_ref(), first, second));
         if near == Tri::False {
             return near;

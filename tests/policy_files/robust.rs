@@ -23,6 +23,7 @@ const STACK: usize = 2 << 20;
 fn events() -> Vec<Arc<Event>> {
     let call = Arc::new(Event {
         seq: 1,
+        ordinal: 1,
         turn: 1,
         time: None,
         body: EventBody::Call {
@@ -33,7 +34,7 @@ fn events() -> Vec<Arc<Event>> {
             index: 0,
         },
     });
-    let event = |seq, body| Arc::new(Event { seq, turn: u32::try_from(seq).unwrap(), time: None, body });
+    let event = |seq, body| Arc::new(Event { seq, ordinal: seq, turn: u32::try_from(seq).unwrap(), time: None, body });
     vec![
         event(0, EventBody::User { text: Arc::from("yes") }),
         call.clone(),

@@ -108,6 +108,32 @@ fn of_the_entries_of_a_fact_so_many_are_looked_at() {
     assert_eq!(last(text, within(2), &early), hit("P"));
 }
 
+#[test]
+fn behind_the_entries_that_are_looked_at_there_may_be_any_number() {
+    let hold = |id: u32| calls(&[("hold", &format!(r#"{{"id":{id},"n":{id}}}"#))]);
+    let trace: Vec<Value> = (1..=10).map(hold).chain([calls(&[("go", r#"{"n":0}"#)])]).collect();
+    let last = |condition: &str, fact_entries: usize| {
+        let text = format!(
+            "fact held[args.id] = args.n as number from call hold\n\
+             policy P \"p\" {{ severity 1 on call go deny if {condition} }}"
+        );
+        last(&text, Limits { fact_entries, ..Limits::default() }, &trace)
+    };
+    for (condition, decided) in [
+        ("count(x in held) >= 10", hit("P")),
+        ("count(x in held where x > args.n) > 8", hit("P")),
+        ("count(x in held where x > args.n) < 6", NOTHING),
+        ("distinct(x for x in held) > 8", hit("P")),
+        ("distinct(x for x in held) == 5", NOTHING),
+    ] {
+        assert_eq!(last(condition, 10), decided, "{condition}");
+        assert_eq!(last(condition, 4), open("P", Limit::FactEntries), "{condition}");
+    }
+    // What is seen is enough.
+    assert_eq!(last("count(x in held) > 3", 4), hit("P"));
+    assert_eq!(last("count(x in held) < 4", 4), NOTHING);
+}
+
 const DERIVED: &str = r#"policy P "p" { severity 1 on call send deny if derived_from(args.to, result fetch) }"#;
 
 fn page(text: &str) -> [Value; 2] {

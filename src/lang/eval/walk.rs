@@ -11,7 +11,7 @@ use crate::{
         fact::{self, FactState},
         ops,
         program::{Node, Over, Walk},
-        tally::{Item, answer_items},
+        tally::{Item, Payload, answer_items},
         val::{Datum, Tri, Val, Why, WhyKind},
     },
     model::{Limit, Seq, Value},
@@ -207,7 +207,10 @@ impl<'p> Eval<'p, '_> {
             Err(why) => return Val::Unknown(why),
         };
         let mut items = Vec::new();
-        for candidate in candidates.into_iter().chain(more.map(Candidate::extra)) {
+        // Behind a limit there may be any number more.
+        let many = more.filter(|why| matches!(why.kind, WhyKind::Budget(_)));
+        let certain = candidates.len();
+        for (place, candidate) in candidates.into_iter().chain(more.map(Candidate::extra)).enumerate() {
             self.bind(walk, candidate.key, candidate.value);
             let ((passes, val), seqs) = self.apart(|e| match (candidate.exists.and(e.filter(walk)), element) {
                 (Tri::False, _) => (Tri::False, Val::Absent),
@@ -220,13 +223,11 @@ impl<'p> Eval<'p, '_> {
             if passes == Tri::True {
                 self.include(seqs, candidate.seq);
             }
-            items.push(Item {
-                seq: 0,
-                turn: 0,
-                time: None,
-                certain: passes == Tri::True,
-                payload: payload(op.history(), val, None, at),
-            });
+            let payload = match (op, many) {
+                (FoldOp::Count | FoldOp::Distinct, Some(_)) if place == certain => Payload::Many,
+                _ => payload(op.history(), val, None, at),
+            };
+            items.push(Item { seq: 0, ordinal: 0, turn: 0, time: None, certain: passes == Tri::True, payload });
         }
         answer_items(op.history(), &items, at).val
     }
