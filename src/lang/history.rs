@@ -115,7 +115,14 @@ impl<'p> Eval<'p, '_> {
     fn item(&mut self, op: HistoryOp, element: Option<&'p Node>, event: &Arc<Event>, matches: Tri, at: Span) -> Item {
         let val = element.map_or(Val::Absent, |node| self.eval(node));
         let payload = payload(op, val, Some(event), at);
-        Item { seq: event.seq, ordinal: event.ordinal, turn: event.turn, time: event.time, certain: matches == Tri::True, payload }
+        Item {
+            seq: event.seq,
+            ordinal: event.ordinal,
+            turn: event.turn,
+            time: event.time,
+            certain: matches == Tri::True,
+            payload,
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call site; the parts of a question, already taken apart")]

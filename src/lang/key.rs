@@ -130,7 +130,9 @@ mod tests {
         let json = |text: &str| Val::json(json::parse(text.as_bytes()).unwrap());
         let huge = "100000000000000000000000000000000000000.5";
         let set = |open| Val::Known(Datum::Set(Arc::new(BTreeSet::from([Value::string("a")])), open));
-        let event = |seq| Val::Known(Datum::Event(Arc::new(Event { seq, ordinal: seq, turn: 0, time: None, body: EventBody::End })));
+        let event = |seq| {
+            Val::Known(Datum::Event(Arc::new(Event { seq, ordinal: seq, turn: 0, time: None, body: EventBody::End })))
+        };
         vec![
             json("null"),
             json("true"),
