@@ -99,7 +99,7 @@ fn read(folder: &Path, inside: &Path, files: &mut Files) {
 }
 
 /// Changes that change nothing: the pack, the line as it was made, and why it says the same.
-const SAME_MEANING: [(&str, &str, &str); 14] = [
+const SAME_MEANING: [(&str, &str, &str); 12] = [
     ("airline", "deny unless (last(user).text default \"_\") mentions affirmation", "neither text affirms"),
     ("airline", "table free_bags(membership_, cabin) = {", "only names a column"),
     ("airline", "table free_bags(membership, cabin_) = {", "only names a column"),
@@ -119,12 +119,6 @@ const SAME_MEANING: [(&str, &str, &str); 14] = [
         "an id that is no text makes the turn malformed already, and absence of a new cabin decides nothing",
     ),
     ("airline", "without - please proceed", "`please proceed` holds `proceed`"),
-    ("starter", "deny if any name_, value in args:", "only names a variable"),
-    (
-        "starter",
-        "or (value is object and any key_, item in value where item is string: item detects secret)",
-        "only names a variable",
-    ),
     (
         "starter",
         "review unless u.scheme in { \"http\", \"https\" } and all domain in our_domains: host_within(u.host, domain)",
