@@ -180,13 +180,22 @@ impl Service {
         Ok(dropped)
     }
 
-    /// Records the end of a session that is out of the table.
+    /// Closes a session that is out of the table, and records that.
     pub(super) async fn close_slot(
         &self,
         slot: &Slot,
         reason: CloseReason,
         named: Option<Named>,
     ) -> Result<(), AuditError> {
+        let recorded = self.record_end(slot, reason, named).await;
+        // Recorded or not, its two sides must not wait for what never comes.
+        if let Some(episode) = &slot.episode {
+            episode.closed(reason);
+        }
+        recorded
+    }
+
+    async fn record_end(&self, slot: &Slot, reason: CloseReason, named: Option<Named>) -> Result<(), AuditError> {
         let place = self.audit.place().await?;
         let ticket = {
             // A session that broke has nothing more to say, and is dropped all the same.
@@ -196,11 +205,7 @@ impl Service {
             // Under the session's lock: whoever still holds the session finds it closed.
             place.answer(named, vec![Draft::Closed(closed)], live.journal.closed())
         };
-        ticket.done().await?;
-        if let Some(episode) = &slot.episode {
-            episode.closed(reason);
-        }
-        Ok(())
+        ticket.done().await.map(|_| ())
     }
 
     /// Records the end of a session of which nothing but its journal is there.

@@ -682,6 +682,15 @@ async fn while_nothing_can_be_recorded_the_auditor_learns_no_more_than_that() {
     let refused = Side::join(&house, other(as_target(0))).await.err().unwrap();
     assert_eq!(refused.code(), Code::Unavailable);
     assert!(!auditor.heard.contains(MARK));
+
+    // An end that cannot be recorded is told all the same.
+    let store = Arc::new(FaultyStore::default());
+    let house = House::over_with(store.clone(), |settings| settings.session_ttl = Duration::from_millis(500)).await;
+    vault(&house, "");
+    reload(&house).await.unwrap();
+    let mut auditor = Side::join(&house, as_auditor(0)).await.unwrap();
+    store.fail();
+    assert_eq!(auditor.public_end().await.reason(), EpisodeEndReason::Idle);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use crate::{
         judging::{Item, ItemBody},
         observe::ObserveError,
         sessions::{Full, Opening, Slot},
+        writer::AuditError,
     },
 };
 
@@ -132,14 +133,13 @@ impl Service {
         reason: EndReason,
     ) -> Result<(), TargetFault> {
         let _turn = speaker.turn(number, |_| true).await?;
-        self.finish_episode(&speaker.slot, &speaker.episode, reason).await;
-        Ok(())
+        self.finish_episode(&speaker.slot, &speaker.episode, reason).await.map_err(TargetFault::Audit)
     }
 
     /// Closes an episode whose time is over.
     pub async fn end_at_deadline<M: Outlet>(&self, seat: &Seat<M>) {
         let _turn = seat.episode.turn.lock().await;
-        self.finish_episode(&seat.slot, &seat.episode, EndReason::Limit).await;
+        self.close_at_limit(&seat.slot, &seat.episode).await;
     }
 
     /// The episode of an id, opened if there is none.
@@ -211,6 +211,8 @@ impl Service {
                 Ok(judged.map(|(item, answer)| Judgement { item: item.body, answer, recorded }).collect())
             }
             Err(ObserveError::Item(refused)) => Err(TargetFault::Item(refused)),
+            // Whoever closes it says why.
+            Err(ObserveError::NotOpen { .. }) => Err(TargetFault::Over),
             Err(_) => {
                 self.give_up(slot, episode).await;
                 Err(TargetFault::Over)
@@ -221,19 +223,27 @@ impl Service {
     async fn close_if_full<M: Outlet>(&self, speaker: &Speaker<M>) {
         let full = speaker.episode.room.borrow().is_full();
         if full {
-            self.finish_episode(&speaker.slot, &speaker.episode, EndReason::Limit).await;
+            self.close_at_limit(&speaker.slot, &speaker.episode).await;
         }
     }
 
-    /// Ends the session as its last item, and scores it. To be called by whoever holds the turn.
-    async fn finish_episode(&self, slot: &Arc<Slot>, episode: &Arc<Episode>, reason: EndReason) {
-        if episode.room.borrow().has_ended() {
-            return;
+    async fn close_at_limit(&self, slot: &Arc<Slot>, episode: &Episode) {
+        if let Err(e) = self.finish_episode(slot, episode, EndReason::Limit).await {
+            // The next input tries again, or it is idle in the end.
+            tracing::warn!(error = %e, "an episode is not closed at its limit");
         }
+    }
+
+    /// Ends the session as its last item, and scores it. To be called by whoever holds the turn. After an error it is
+    /// open as before.
+    async fn finish_episode(&self, slot: &Arc<Slot>, episode: &Episode, reason: EndReason) -> Result<(), AuditError> {
+        if episode.room.borrow().has_ended() {
+            return Ok(());
+        }
+        let place = self.audit.place().await?;
         let seq = episode.room.borrow().next_item();
         let end = Item { seq, print: self.prints().end(), body: ItemBody::End };
         let judged = async {
-            let place = self.audit.place().await.map_err(ObserveError::Audit)?;
             let observed = self.judge_in(slot, std::slice::from_ref(&end), place)?.finish().await?;
             if reason == EndReason::Limit {
                 let closed = self.record_closed(slot.id.clone(), Some(slot.pack.clone()), CloseReason::Limit, None);
@@ -246,8 +256,10 @@ impl Service {
                 let last = Judgement { item: end.body, answer, recorded };
                 episode.room.send_modify(|room| room.score(reason, &episode.pack, last));
             }
+            Err(ObserveError::NotOpen { .. }) => {}
             _ => self.give_up(slot, episode).await,
         }
+        Ok(())
     }
 
     /// Closes an episode that cannot go on.
