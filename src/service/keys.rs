@@ -151,8 +151,19 @@ fn hexadecimal(text: &str) -> Option<[u8; 32]> {
 
 /// The 32 bytes of a key in a file, as 64 hexadecimal digits.
 pub(super) fn read_secret(path: &Path) -> Result<[u8; 32], KeyError> {
+    warn_if_open(path);
     let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
     hexadecimal(text.trim()).ok_or_else(|| KeyError::Form { path: path.to_owned() })
+}
+
+/// Says so if others than its owner can read a key.
+fn warn_if_open(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(about) = fs::metadata(path)
+        && std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o077 != 0
+    {
+        tracing::warn!(file = %path.display(), "others than its owner can read this key: chmod 600");
+    }
 }
 
 /// The same, of a file that is made, readable by its owner alone, if it is not there.
