@@ -25,7 +25,7 @@ fn report(session: &str, n: u64) -> ReportJudgeRequest {
         session_id: session.to_owned(),
         policy: "P01".to_owned(),
         turn: u32::try_from(n).unwrap(),
-        hit: n % 2 == 0,
+        hit: n.is_multiple_of(2),
         judge_id: "judge-1".to_owned(),
         request_id: format!("{session}-{n}"),
     }
