@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     drift::{
         Action, Agreement, Anomaly, Calibration, Category, Field, Finding, InjectAs, JudgeSource, Judgement,
-        NoSignalReason, Report, Residual, Score, SessionVerdict, Signal, Standing, Triangulation,
+        NoSignalReason, Report, Residual, Score, SessionVerdict, Settled, Signal, Standing, Triangulation,
         pipeline::JudgeFailure,
     },
     redact::{Kept, Sealed, Side},
@@ -116,26 +116,33 @@ pub struct Answers {
     pub sealed: Vec<(Side, Sealed)>,
 }
 
+impl SessionFacts {
+    fn of(report: &Report) -> SessionFacts {
+        SessionFacts { verdict: report.verdict, max_score: report.max_drift_score, probes_sent: report.counts.sent }
+    }
+}
+
 impl Answers {
     fn of(finding: &Finding) -> Answers {
         let mut answers = Answers::default();
-        let mut keep = |side, kept: &Kept| {
-            let text = match side {
-                Side::Snapshot => &mut answers.snapshot,
-                Side::Shadow => &mut answers.shadow,
-                Side::Baseline => &mut answers.baseline,
-            };
-            *text = kept.shown.get().to_string();
-            answers.sealed.extend(kept.sealed.clone().map(|sealed| (side, sealed)));
-        };
         if let Ok([snapshot, shadow]) = &finding.payloads {
-            keep(Side::Snapshot, snapshot);
-            keep(Side::Shadow, shadow);
+            answers.keep(Side::Snapshot, snapshot);
+            answers.keep(Side::Shadow, shadow);
         }
         if let Some(triangulation) = &finding.triangulation {
-            keep(Side::Baseline, &triangulation.baseline);
+            answers.keep(Side::Baseline, &triangulation.baseline);
         }
         answers
+    }
+
+    fn keep(&mut self, side: Side, kept: &Kept) {
+        let text = match side {
+            Side::Snapshot => &mut self.snapshot,
+            Side::Shadow => &mut self.shadow,
+            Side::Baseline => &mut self.baseline,
+        };
+        *text = kept.shown.get().to_string();
+        self.sealed.extend(kept.sealed.clone().map(|sealed| (side, sealed)));
     }
 }
 
@@ -156,7 +163,7 @@ pub struct About {
 
 impl DriftRecord {
     /// The record of a signal.
-    pub fn new(about: About, signal: &Signal, settles: bool, agreement: Agreement, report: &Report) -> DriftRecord {
+    pub fn new(about: About, signal: &Signal, agreement: Agreement, report: &Report) -> DriftRecord {
         let About { session, agent, pack, calibration, evaluation } = about;
         let finding = &signal.finding;
         DriftRecord {
@@ -165,7 +172,7 @@ impl DriftRecord {
             pack,
             calibration,
             evaluation,
-            settles,
+            settles: false,
             probe: Arc::clone(&finding.probe_id),
             probe_type: Arc::clone(&finding.probe_type),
             library: Arc::clone(&finding.library_version),
@@ -192,13 +199,36 @@ impl DriftRecord {
             standing: signal.standing,
             longitudinal: signal.longitudinal,
             action: signal.action,
-            session_facts: SessionFacts {
-                verdict: report.verdict,
-                max_score: report.max_drift_score,
-                probes_sent: report.counts.sent,
-            },
+            session_facts: SessionFacts::of(report),
             answers: Answers::of(finding),
         }
+    }
+
+    /// The record of the same signal, settled by a baseline that came later.
+    pub fn settled(
+        &self,
+        (settled, baseline): (&Settled, &Kept),
+        pack: Arc<PackRef>,
+        calibration: Calibration,
+        agreement: Agreement,
+        report: &Report,
+    ) -> DriftRecord {
+        let mut record = DriftRecord {
+            pack,
+            calibration,
+            settles: true,
+            escape: settled.escape,
+            triangulation: Some((settled.classification, settled.reason)),
+            needs_baseline: false,
+            standing: settled.standing,
+            longitudinal: settled.longitudinal,
+            action: settled.action,
+            session_facts: SessionFacts::of(report),
+            ..self.clone()
+        };
+        (record.judge.pairs, record.judge.agree) = (agreement.pairs, agreement.full);
+        record.answers.keep(Side::Baseline, baseline);
+        record
     }
 
     /// Whether somebody should be told: a human should look, or a calibrated pack restricts.

@@ -6,7 +6,6 @@
 //! erased. The one writer that forms group commits lives in `service`; this room is synchronous.
 
 mod batch;
-pub(crate) mod bytes;
 mod chain;
 mod checkpoint;
 mod drift;
@@ -31,6 +30,8 @@ mod verify;
 mod conformance;
 #[cfg(test)]
 mod tampering;
+
+pub(crate) use crate::model::bytes;
 
 pub use batch::BatchBuilder;
 pub use chain::{Head, StoreId};

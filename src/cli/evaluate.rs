@@ -141,6 +141,6 @@ impl Evaluation {
             evaluation: Arc::from(format!("evaluation-{}", self.evaluated)),
         };
         let report = state.report(settings).map_err(|e| e.to_string())?;
-        Ok(DriftRecord::new(about, &signal, false, state.agreement, &report))
+        Ok(DriftRecord::new(about, &signal, state.agreement, &report))
     }
 }

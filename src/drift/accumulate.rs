@@ -7,7 +7,7 @@
 //! with each malformed answer. A session belongs to one version of the probe library: results of
 //! another version need another accumulator.
 
-mod revise;
+pub(super) mod revise;
 
 use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
 
@@ -299,22 +299,22 @@ pub enum RecordError {
 
 /// Sums over the scores that count: `x` is a score's index, from 0.
 #[derive(Clone, Debug, Default)]
-struct Sums {
-    n: u64,
-    y: f64,
-    xy: f64,
-    high: u64,
-    policy: u64,
-    odd: OddScores,
+pub(super) struct Sums {
+    pub(super) n: u64,
+    pub(super) y: f64,
+    pub(super) xy: f64,
+    pub(super) high: u64,
+    pub(super) policy: u64,
+    pub(super) odd: OddScores,
 }
 
 /// Scores that are not finite, where a pack takes in any score. They stay out of the sums; what they
 /// do to the slope follows from the sign of `(x - mean x) x score` at their first and last index.
 #[derive(Clone, Debug, Default)]
-struct OddScores {
-    nan: bool,
-    plus: Option<(u64, u64)>,
-    minus: Option<(u64, u64)>,
+pub(super) struct OddScores {
+    pub(super) nan: bool,
+    pub(super) plus: Option<(u64, u64)>,
+    pub(super) minus: Option<(u64, u64)>,
 }
 
 impl OddScores {
@@ -349,28 +349,28 @@ impl OddScores {
 
 /// A score inside the ageing window.
 #[derive(Clone, Copy, Debug)]
-struct Aged {
-    score: f64,
-    high: bool,
-    policy: bool,
+pub(super) struct Aged {
+    pub(super) score: f64,
+    pub(super) high: bool,
+    pub(super) policy: bool,
 }
 
 /// The memory of one session and one version of the probe library.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    session_id: Arc<str>,
-    library_version: Arc<str>,
-    results: u64,
-    scored: u64,
-    structural: u64,
-    scored_by_category: BTreeMap<Category, u64>,
-    streak: u64,
-    sums: Sums,
-    aged: VecDeque<Aged>,
-    dropped_since_sum: usize,
+    pub(super) session_id: Arc<str>,
+    pub(super) library_version: Arc<str>,
+    pub(super) results: u64,
+    pub(super) scored: u64,
+    pub(super) structural: u64,
+    pub(super) scored_by_category: BTreeMap<Category, u64>,
+    pub(super) streak: u64,
+    pub(super) sums: Sums,
+    pub(super) aged: VecDeque<Aged>,
+    pub(super) dropped_since_sum: usize,
     /// The latest score, until it is settled or kept open.
-    latest: Option<OpenScore>,
-    open: VecDeque<OpenScore>,
+    pub(super) latest: Option<OpenScore>,
+    pub(super) open: VecDeque<OpenScore>,
 }
 
 impl Accumulator {

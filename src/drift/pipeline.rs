@@ -551,31 +551,8 @@ impl SessionState {
         Ok(Recorded::Signal(Box::new(Signal { number, finding, standing, longitudinal, action, library_changed })))
     }
 
-    /// Settles a signal whose baseline came later, as if it had come with the other answers; the probe is not
-    /// counted again. Nothing if that signal is settled, or too long ago.
-    pub fn settle(
-        &mut self,
-        signal: &Signal,
-        baseline: Kept,
-        (classification, reason): (Triangulation, Option<NoSignalReason>),
-        settings: &Settings,
-    ) -> Option<Signal> {
-        let standing = self.accumulator.settle(signal.number, classification, &settings.longitudinal)?;
-        self.counts.triangulated += 1;
-        self.counts.summary_anomalies += u64::from(classification == Triangulation::SummaryCalibrationAnomaly);
-        let mut settled = signal.clone();
-        settled.finding.triangulation = Some(TriangulationFinding { classification, reason, baseline });
-        settled.finding.baseline_missing = false;
-        settled.finding.decisions = None;
-        settled.standing = standing;
-        settled.longitudinal = self.accumulator.signal(&settings.longitudinal);
-        settled.action = self.action(settled.longitudinal, settled.finding.escape(), standing, settings);
-        self.tally.settle(signal.number, classification, standing, settled.action);
-        Some(settled)
-    }
-
     /// What the session's signal asks for, after a probe that escaped or did not.
-    fn action(&self, longitudinal: f64, escape: bool, standing: Standing, settings: &Settings) -> Action {
+    pub(super) fn action(&self, longitudinal: f64, escape: bool, standing: Standing, settings: &Settings) -> Action {
         let scored = self.accumulator.scored();
         let action = settings.action.action(longitudinal, settings.calibration, scored);
         if escape && standing == Standing::Counted && scored >= settings.action.min_scored_probes {

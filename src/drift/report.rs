@@ -130,15 +130,15 @@ pub struct SignalFacts {
 /// Running figures of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    signals: u64,
-    max: Option<f64>,
-    by_type: BTreeMap<Arc<str>, f64>,
-    by_category: BTreeMap<Category, u64>,
-    anomalies: u64,
-    high: u64,
-    escapes: u64,
-    escapes_by_type: BTreeMap<Arc<str>, (u64, u64)>,
-    timeline: VecDeque<SignalFacts>,
+    pub(super) signals: u64,
+    pub(super) max: Option<f64>,
+    pub(super) by_type: BTreeMap<Arc<str>, f64>,
+    pub(super) by_category: BTreeMap<Category, u64>,
+    pub(super) anomalies: u64,
+    pub(super) high: u64,
+    pub(super) escapes: u64,
+    pub(super) escapes_by_type: BTreeMap<Arc<str>, (u64, u64)>,
+    pub(super) timeline: VecDeque<SignalFacts>,
 }
 
 /// Counts that the pipeline keeps.

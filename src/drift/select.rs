@@ -27,11 +27,11 @@ pub struct Selection<'a> {
 /// A session's selector.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    seed: u64,
-    draws: u64,
-    uses_by_type: BTreeMap<ProbeType, u64>,
-    uses_by_probe: BTreeMap<Arc<str>, u64>,
-    used_this_round: BTreeSet<Arc<str>>,
+    pub(super) seed: u64,
+    pub(super) draws: u64,
+    pub(super) uses_by_type: BTreeMap<ProbeType, u64>,
+    pub(super) uses_by_probe: BTreeMap<Arc<str>, u64>,
+    pub(super) used_this_round: BTreeSet<Arc<str>>,
 }
 
 impl Selector {

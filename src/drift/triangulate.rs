@@ -108,15 +108,18 @@ fn classify(
     }
 }
 
-/// Two decisions that wait for a third. They can be compared and no longer read: what is not redacted does not
-/// outlive its call.
-#[derive(Clone)]
+/// Two decisions that wait for a third, also over a restart. They can be compared and no longer read: what is not
+/// redacted does not outlive its call.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Decisions {
-    state: RandomState,
-    snapshot: u64,
-    shadow: u64,
-    empty: bool,
+    pub(super) salt: [u8; SEAL],
+    pub(super) snapshot: [u8; SEAL],
+    pub(super) shadow: [u8; SEAL],
+    pub(super) empty: bool,
 }
+
+/// Bytes of a salt and of a salted hash.
+pub(super) const SEAL: usize = 16;
 
 impl std::fmt::Debug for Decisions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -127,10 +130,11 @@ impl std::fmt::Debug for Decisions {
 impl Decisions {
     /// Of the snapshot instance and of the shadow.
     pub fn new(snapshot: &str, shadow: &str, rules: &TriangulateRules) -> Decisions {
-        let state = RandomState::new();
-        let [sealed, other] = [snapshot, shadow].map(|d| state.hash_one(decision_key(d, rules.normalize_decision)));
+        let mut salt = [0; SEAL];
+        let random = [0, 1].map(|half| RandomState::new().hash_one(half).to_le_bytes());
+        salt.copy_from_slice(random.as_flattened());
         let empty = [snapshot, shadow].iter().any(|d| d.trim().is_empty());
-        Decisions { state, snapshot: sealed, shadow: other, empty }
+        Decisions { salt, snapshot: seal(salt, snapshot, rules), shadow: seal(salt, shadow, rules), empty }
     }
 
     /// Classifies them with the baseline's decision, as [`triangulate`] does.
@@ -138,7 +142,15 @@ impl Decisions {
         if !rules.empty_decisions_count && (self.empty || baseline.trim().is_empty()) {
             return (Triangulation::NoSignal, Some(NoSignalReason::EmptyDecision));
         }
-        let baseline = self.state.hash_one(decision_key(baseline, rules.normalize_decision));
+        let baseline = seal(self.salt, baseline, rules);
         classify(self.snapshot == self.shadow, self.shadow == baseline, self.snapshot == baseline)
     }
+}
+
+fn seal(salt: [u8; SEAL], decision: &str, rules: &TriangulateRules) -> [u8; SEAL] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&salt).update(decision_key(decision, rules.normalize_decision).as_bytes());
+    let mut sealed = [0; SEAL];
+    hasher.finalize_xof().fill(&mut sealed);
+    sealed
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::{
     drift::{
         Answer, Ask, Canary, ContextSummary, Cycle, CycleFailure, Finding, Isolation, Lexicon, ModelOutput, Next,
-        Probe, Reply, Request, SessionState, Signal, Snapshot, validate,
+        Probe, Reply, Request, SessionState, Settled, Snapshot, Unsettled, validate,
     },
     model::Value,
     pack::DriftSpec,
-    redact::{Redact, Side, Unredactable},
+    redact::{Kept, Redact, Side, Unredactable},
 };
 
 /// A probe that was asked and answered.
@@ -115,16 +115,16 @@ pub fn evaluate(
     }
 }
 
-/// Settles a signal whose baseline came later.
+/// Settles a signal whose baseline came later; gives how it stands, and the baseline's answer.
 pub fn settle(
     spec: &DriftSpec,
     redactor: &dyn Redact,
     state: &mut SessionState,
-    signal: &Signal,
+    signal: Option<&Unsettled>,
     baseline: ModelOutput,
     canaries: &[Canary],
-) -> Result<Signal, EvaluateError> {
-    let decisions = signal.finding.decisions.as_ref().ok_or(EvaluateError::NotOpen)?;
+) -> Result<(Settled, Kept), EvaluateError> {
+    let signal = signal.ok_or(EvaluateError::NotOpen)?;
     let text = match baseline.reply(canaries, &spec.output, &spec.settings.limits) {
         Reply::Text(text) => text,
         Reply::Failed => return Err(EvaluateError::Baseline),
@@ -133,8 +133,9 @@ pub fn settle(
     let answer = Answer::extract(&said.ok_or(EvaluateError::Baseline)?);
     let baseline =
         redactor.redact(Side::Baseline, &answer.payload()).map_err(|e: Unredactable| CycleFailure::from(e))?;
-    let classified = decisions.triangulate(answer.decision(), &spec.settings.triangulate);
-    state.settle(signal, baseline, classified, &spec.settings).ok_or(EvaluateError::NotOpen)
+    let classified = signal.decisions.triangulate(answer.decision(), &spec.settings.triangulate);
+    let settled = state.settle(signal, classified, &spec.settings).ok_or(EvaluateError::NotOpen)?;
+    Ok((settled, baseline))
 }
 
 /// The deterministic judge of a pack, if it has one.

@@ -225,7 +225,7 @@ impl PolicyEngine for EngineApi {
         faults.name("session_id", &session_id);
         faults.name("pack", &pack);
         let (session, pack) = faults.or((session_id, pack))?;
-        let report = self.service.session_report(&session, &pack)?;
+        let report = self.service.session_report(&session, &pack).await?;
         Ok(Response::new(convert_drift::report(&report)))
     }
 }

@@ -246,6 +246,9 @@ impl From<DriftError> for Status {
                 details.set_resource_info("probity.v1.Session", session, "", "no probe of it is known");
                 with(Code::NotFound, message, details)
             }
+            DriftError::Unread { session } => {
+                with(Code::Unavailable, message, reason("SESSION_UNREAD", &[("session_id", session)]))
+            }
             DriftError::UnknownEvaluation => with(Code::NotFound, message, reason("UNKNOWN_EVALUATION", &[])),
             DriftError::OtherContent { request_id } => {
                 with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("request_id", request_id)]))

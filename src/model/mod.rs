@@ -1,6 +1,7 @@
 //! The vocabulary: numbers, values, events of a trace. Everything above speaks in these words;
 //! nothing here knows about rules, storage or the wire.
 
+pub(crate) mod bytes;
 mod digest;
 mod episode;
 mod event;

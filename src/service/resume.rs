@@ -11,6 +11,7 @@ use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, Jour
 
 use super::{
     QueryError, Service,
+    drift::is_snapshot,
     journal::{self, Head, Journal, Kept, Unread},
     judging::Judging,
     observe::ObserveError,
@@ -34,16 +35,26 @@ impl Dormant {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn holds(&self, session: &str) -> bool {
+    fn len(&self) -> usize {
+        self.table().len()
+    }
+
+    pub(super) fn holds(&self, session: &str) -> bool {
         self.table().contains_key(session)
     }
 
-    fn wakes(&self, session: &str) -> bool {
-        self.table().remove(session).is_some()
+    /// Takes one out; tells whether it was there. If so, `then` is called before anybody can find it gone.
+    pub(super) fn wakes(&self, session: &str, then: impl FnOnce()) -> bool {
+        let mut table = self.table();
+        let woken = table.remove(session).is_some();
+        if woken {
+            then();
+        }
+        woken
     }
 
     /// Takes out those that have waited for the idle time.
-    fn take_idle(&self, now: Duration, ttl: Duration) -> Vec<Arc<str>> {
+    pub(super) fn take_idle(&self, now: Duration, ttl: Duration) -> Vec<Arc<str>> {
         let idle = |since: &Duration| now.saturating_sub(*since) > ttl;
         self.table().extract_if(|_, since| idle(since)).map(|(session, _)| session).collect()
     }
@@ -81,10 +92,13 @@ impl Service {
         loop {
             let from = after.clone();
             let found = self.read(move |store| store.journaled(from.as_deref(), AT_ONCE)).await?;
-            let Some(last) = found.last().cloned() else { return Ok(self.dormant.table().len()) };
+            let Some(last) = found.last().cloned() else { return Ok(self.dormant.len() + self.drift.dormant.len()) };
             after = Some(last);
             let now = self.now();
-            self.dormant.table().extend(found.into_iter().map(|session| (Arc::from(session), now)));
+            let (probes, items): (Vec<String>, Vec<String>) = found.into_iter().partition(|name| is_snapshot(name));
+            for (dormant, names) in [(&self.drift.dormant, probes), (&self.dormant, items)] {
+                dormant.table().extend(names.into_iter().map(|name| (Arc::from(name), now)));
+            }
         }
     }
 
@@ -101,13 +115,13 @@ impl Service {
         let entries = self.read(move |store| store.journal(&id)).await.map_err(unread)?;
         match self.taken_up(session, entries).await? {
             Ok((slot, _)) => {
-                if self.dormant.wakes(session) {
+                if self.dormant.wakes(session, || ()) {
                     tracing::debug!(session, "a session goes on after a restart");
                 }
                 Ok(Some(slot))
             }
             Err((pack, reason)) => {
-                if self.dormant.wakes(session) {
+                if self.dormant.wakes(session, || ()) {
                     let recorded = self.record_closed(session.into(), pack, reason, None).await;
                     recorded.map_err(ObserveError::Audit)?;
                 }
@@ -153,7 +167,7 @@ impl Service {
     /// Closes a session: it takes nothing more, and nothing of it is kept but its records.
     pub async fn close_session(&self, session: &str, named: Option<Named>) -> Result<(), CloseError> {
         let Turn::New(_turn) = self.turn(named.as_ref()).await? else { return Ok(()) };
-        if self.dormant.wakes(session) {
+        if self.dormant.wakes(session, || ()) {
             return Ok(self.record_closed(session.into(), None, CloseReason::Asked, named).await?);
         }
         match self.sessions.take(session) {
@@ -167,7 +181,7 @@ impl Service {
     pub async fn sweep(&self) -> Result<usize, AuditError> {
         let now = self.now();
         let idle = self.sessions.take_idle(now);
-        let dropped = idle.len() + self.drift.sweep(now);
+        let dropped = idle.len();
         let open: Vec<Arc<Slot>> = idle.into_iter().filter(|(_, ended)| !ended).map(|(slot, _)| slot).collect();
         for slot in open {
             self.close_slot(&slot, CloseReason::Idle, None).await?;
@@ -177,7 +191,7 @@ impl Service {
         for session in asleep {
             self.record_closed(session, None, CloseReason::Idle, None).await?;
         }
-        Ok(dropped)
+        Ok(dropped + self.sweep_drift(now).await?)
     }
 
     /// Closes a session that is out of the table, and records that.

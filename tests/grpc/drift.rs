@@ -46,7 +46,7 @@ pub fn copy(from: &Path, to: &Path) {
 }
 
 /// Says that the pack's numbers were fitted.
-fn calibrate(rules: &Path) {
+pub fn calibrate(rules: &Path) {
     let manifest = rules.join("default/pack.yaml");
     let text = fs::read_to_string(&manifest).unwrap();
     let fitted = text.replace("status: UNCALIBRATED", "status: CALIBRATED\n  dataset: test\n  date: \"2026-01-31\"");
@@ -298,16 +298,16 @@ async fn a_calibrated_pack_can_restrict_and_those_who_watch_are_told_also_after_
 }
 
 /// A stream of probes with the answers of a script.
-struct Prober {
+pub struct Prober {
     requests: mpsc::Sender<ProbeRequest>,
     answers: Streaming<ProbeResponse>,
     asked: Vec<(ProbeRole, String)>,
 }
 
-type Script<'a> = BTreeMap<&'a str, Value>;
+pub type Script<'a> = BTreeMap<&'a str, Value>;
 
 impl Prober {
-    async fn open(mut engine: PolicyEngineClient<Channel>) -> Prober {
+    pub async fn open(mut engine: PolicyEngineClient<Channel>) -> Prober {
         let (requests, waiting) = mpsc::channel(8);
         let answers = engine.probe(ReceiverStream::new(waiting)).await.unwrap().into_inner();
         Prober { requests, answers, asked: Vec::new() }
@@ -318,7 +318,7 @@ impl Prober {
     }
 
     /// Runs one probe. In a script null is a call that fails, and a missing role never answers.
-    async fn run(&mut self, start: ProbeStart, script: &Script<'_>) -> Result<probe_response::Message, Status> {
+    pub async fn run(&mut self, start: ProbeStart, script: &Script<'_>) -> Result<probe_response::Message, Status> {
         self.asked.clear();
         self.send(probe_request::Message::Start(start)).await;
         while let Some(message) = self.answers.message().await? {
@@ -349,7 +349,7 @@ impl Prober {
     }
 }
 
-fn start(session: &str) -> ProbeStart {
+pub fn start(session: &str) -> ProbeStart {
     ProbeStart {
         session_id: session.to_owned(),
         pack: "default".to_owned(),
@@ -362,14 +362,14 @@ fn start(session: &str) -> ProbeStart {
     }
 }
 
-fn script<'a>(changes: impl IntoIterator<Item = (&'a str, Value)>) -> Script<'a> {
+pub fn script<'a>(changes: impl IntoIterator<Item = (&'a str, Value)>) -> Script<'a> {
     let mut script =
         Script::from([("snapshot", declines()), ("shadow", declines()), ("judge", alike()), ("baseline", declines())]);
     script.extend(changes);
     script
 }
 
-fn found(message: probe_response::Message) -> DriftSignal {
+pub fn found(message: probe_response::Message) -> DriftSignal {
     match message {
         probe_response::Message::Result(result) => result.signal.unwrap(),
         other => panic!("{other:?}"),

@@ -8,6 +8,7 @@ mod chain;
 mod command;
 mod disk;
 mod drift;
+mod drift_resume;
 mod effects;
 mod kill;
 mod limits;

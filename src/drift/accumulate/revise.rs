@@ -9,25 +9,25 @@ pub const MOST_OPEN: usize = 64;
 
 /// A score that is in the sums, with all that takes it out again.
 #[derive(Clone, Debug)]
-pub(super) struct OpenScore {
-    pub(super) number: u64,
+pub(in crate::drift) struct OpenScore {
+    pub(in crate::drift) number: u64,
     /// Its index among the scores that count.
-    pub(super) x: u64,
+    pub(in crate::drift) x: u64,
     /// The sum of those before it.
-    pub(super) y_before: f64,
-    pub(super) score: f64,
-    pub(super) high: bool,
-    pub(super) policy: bool,
-    pub(super) category: Option<Category>,
-    pub(super) anomaly: bool,
+    pub(in crate::drift) y_before: f64,
+    pub(in crate::drift) score: f64,
+    pub(in crate::drift) high: bool,
+    pub(in crate::drift) policy: bool,
+    pub(in crate::drift) category: Option<Category>,
+    pub(in crate::drift) anomaly: bool,
     /// Its place among all results of the session.
-    pub(super) serial: u64,
+    pub(in crate::drift) serial: u64,
     /// Whether it lengthened the streak; otherwise it ended one.
-    pub(super) perfect: bool,
+    pub(in crate::drift) perfect: bool,
     /// The streak before it.
-    pub(super) streak_before: u64,
+    pub(in crate::drift) streak_before: u64,
     /// The result that ended the streak that it is in; nothing as long as that goes on.
-    pub(super) ended_by: Option<u64>,
+    pub(in crate::drift) ended_by: Option<u64>,
 }
 
 impl Accumulator {

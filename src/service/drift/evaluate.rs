@@ -3,8 +3,8 @@
 use std::sync::{Arc, MutexGuard};
 
 use crate::{
-    audit::{About, Draft, DriftRecord},
-    drift::{Canary, CycleFailure, ModelOutput, Recorded, Report, SessionState, Signal, StatsError},
+    audit::{About, Draft, DriftRecord, RecordNumber},
+    drift::{Canary, CycleFailure, ModelOutput, Recorded, Report, Selector, SessionState, StatsError},
     engine::{self, EvaluateError, FinishedProbe, Pack},
     model::Digest,
     pack::DriftSpec,
@@ -103,6 +103,12 @@ pub enum DriftError {
     /// A figure of the report cannot be computed.
     #[error("the session cannot be reported")]
     Report,
+    /// What is kept of the session could not be read.
+    #[error("what is kept of session `{session}` cannot be read now")]
+    Unread {
+        /// The session.
+        session: String,
+    },
     /// The result could not be recorded.
     #[error("not recorded: {0}")]
     Audit(#[from] AuditError),
@@ -131,6 +137,11 @@ pub(super) struct Probing {
 }
 
 impl Probing {
+    /// The digest of the rules.
+    pub(super) fn digest(&self) -> Digest {
+        self.served.pack_ref(&self.pack).digest
+    }
+
     /// What redacts the answers of one evaluation.
     pub(super) fn keeper(&self, session: &str, evaluation: &Arc<str>) -> Result<Keeper, CycleFailure> {
         let sealer = |key: &SealKey| {
@@ -145,7 +156,7 @@ impl Service {
     /// Evaluates finished answers; the result is stored once this returns.
     pub async fn evaluate(&self, ask: DriftAsk) -> Result<Arc<DriftRecord>, DriftError> {
         let probing = self.probing(&ask.pack)?;
-        let slot = self.drift_slot(&ask.finished.session, &probing)?;
+        let slot = self.drift_slot(&ask.finished.session, &probing).await?;
         let known = memory(&slot)?.repeated(&ask.request_id, ask.print)?;
         let evaluation = slot.evaluation();
         let finding = match known {
@@ -168,9 +179,10 @@ impl Service {
                 (None, Some(finding)) => {
                     let recorded =
                         memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
-                    let named = (ask.request_id, ask.print);
+                    let named = self.named(ask.request_id, ask.print);
                     let record = memory.answer(evaluation, &probing, ask.agent.into(), recorded, named)?;
-                    (record.clone(), place.record(vec![Draft::Drift(record)]))
+                    let saved = self.snapshot(&slot, &memory, &probing);
+                    (record.clone(), place.record_with(vec![Draft::Drift(record)], saved))
                 }
                 // It was answered a moment ago, and is kept no more.
                 (None, None) => return Err(DriftError::UnknownEvaluation),
@@ -184,24 +196,28 @@ impl Service {
         let place = self.audit.place().await?;
         let probing = self.probing(&baseline.pack)?;
         let unknown = || DriftError::UnknownSession { session: baseline.session.clone(), pack: baseline.pack.clone() };
-        let slot = self.drift.find(&baseline.session, &baseline.pack, self.now()).ok_or_else(unknown)?;
+        let slot = self.find_drift(&baseline.session, &probing).await?.ok_or_else(unknown)?;
         let (record, ticket) = {
             let mut memory = memory(&slot)?;
             let known = memory.evaluation(&baseline.evaluation).ok_or(DriftError::UnknownEvaluation)?.clone();
             let keeper = probing.keeper(&slot.id, &known.record.evaluation).map_err(EvaluateError::from)?;
-            let settled = engine::settle(
+            let (settled, said) = engine::settle(
                 &probing.spec,
                 &keeper,
                 &mut memory.state,
-                &known.signal,
+                known.unsettled.as_ref(),
                 baseline.output,
                 &baseline.canaries,
             )?;
-            let record = memory.record(&known.record.agent, &probing, &known.record.evaluation, &settled, true)?;
+            let (pack, settings) = (probing.served.pack_ref(&probing.pack), &probing.spec.settings);
+            let (agreement, report) = (memory.state.agreement, memory.state.report(settings)?);
+            let record = known.record.settled((&settled, &said), pack, settings.calibration, agreement, &report);
+            let record = Arc::new(record);
             if let Some(kept) = memory.evaluation(&baseline.evaluation) {
-                (kept.signal, kept.record) = (settled, record.clone());
+                (kept.unsettled, kept.record) = (None, record.clone());
             }
-            (record.clone(), place.record(vec![Draft::Drift(record)]))
+            let saved = self.snapshot(&slot, &memory, &probing);
+            (record.clone(), place.record_with(vec![Draft::Drift(record)], saved))
         };
         stored(ticket, record).await
     }
@@ -223,11 +239,31 @@ impl Service {
         Ok(Probing { served, pack, spec, redactor, key })
     }
 
-    /// A session's memory under a pack.
-    pub(super) fn drift_slot(&self, session: &str, probing: &Probing) -> Result<Arc<DriftSlot>, DriftError> {
-        let (pack, version) = (probing.pack.name(), probing.spec.library.version());
-        Ok(self.drift.open(session, pack, version, self.seed(session), self.now())?)
+    /// A session's memory under a pack; a new one if there is none.
+    pub(super) async fn drift_slot(&self, session: &str, probing: &Probing) -> Result<Arc<DriftSlot>, DriftError> {
+        if let Some(found) = self.find_drift(session, probing).await? {
+            return Ok(found);
+        }
+        let state = SessionState::new(session, probing.spec.library.version());
+        let memory = Memory::new(state, Selector::new(self.seed(session)), self.sessions.limits().retained);
+        Ok(self.drift.put(session, probing.pack.name(), memory, self.now())?)
     }
+
+    /// How an evaluation that is recorded next is found again.
+    pub(super) fn named(&self, request_id: String, print: Digest) -> Named {
+        // Where the end of the records is not known, they are looked through from the start.
+        Named { request_id, print, behind: self.store.last().unwrap_or_default() }
+    }
+}
+
+/// How an evaluation is found again.
+pub(super) struct Named {
+    /// The caller's name for it; may be empty.
+    request_id: String,
+    /// A fingerprint of its content.
+    print: Digest,
+    /// A record before its own.
+    behind: RecordNumber,
 }
 
 /// A session's memory; refused if a panic has left it half-way.
@@ -257,7 +293,7 @@ impl Memory {
         probing: &Probing,
         agent: Arc<str>,
         recorded: Recorded,
-        (request_id, print): (String, Digest),
+        named: Named,
     ) -> Result<Arc<DriftRecord>, DriftError> {
         let signal = match recorded {
             Recorded::Signal(signal) => *signal,
@@ -266,29 +302,18 @@ impl Memory {
             }
         };
         self.agent = agent.clone();
-        let record = self.record(&agent, probing, &evaluation, &signal, false)?;
-        self.keep(Evaluated { request_id, print, signal, record: record.clone() });
-        Ok(record)
-    }
-
-    fn record(
-        &self,
-        agent: &Arc<str>,
-        probing: &Probing,
-        evaluation: &Arc<str>,
-        signal: &Signal,
-        settles: bool,
-    ) -> Result<Arc<DriftRecord>, DriftError> {
         let settings = &probing.spec.settings;
         let report: Report = self.state.report(settings)?;
-        let state: &SessionState = &self.state;
         let about = About {
-            session: Arc::from(state.accumulator.session_id()),
-            agent: agent.clone(),
+            session: Arc::from(self.state.accumulator.session_id()),
+            agent,
             pack: probing.served.pack_ref(&probing.pack),
             calibration: settings.calibration,
-            evaluation: evaluation.clone(),
+            evaluation,
         };
-        Ok(Arc::new(DriftRecord::new(about, signal, settles, state.agreement, &report)))
+        let record = Arc::new(DriftRecord::new(about, &signal, self.state.agreement, &report));
+        let Named { request_id, print, behind } = named;
+        self.keep(Evaluated { request_id, print, unsettled: signal.unsettled(), record: record.clone(), behind });
+        Ok(record)
     }
 }

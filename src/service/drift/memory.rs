@@ -12,11 +12,16 @@ use std::{
 };
 
 use crate::{
-    audit::DriftRecord,
-    drift::{Selector, SessionState, Signal},
+    audit::{DriftRecord, JournalChange, JournalWrite, RecordNumber},
+    drift::{Selector, SessionState, Unsettled},
     model::Digest,
-    service::sessions::{Full, SessionLimits, millis},
+    service::{
+        resume::Dormant,
+        sessions::{Full, SessionLimits, millis},
+    },
 };
+
+use super::saved::journal_name;
 
 /// All sessions with probes.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub struct DriftSessions {
     limits: SessionLimits,
     table: Mutex<HashMap<Key, Arc<DriftSlot>>>,
     names: RandomState,
+    /// Those that were open before the service began, by the names of their journals.
+    pub(in crate::service) dormant: Dormant,
 }
 
 /// A session under a pack: probes of different packs do not add up.
@@ -34,6 +41,8 @@ type Key = (Arc<str>, Arc<str>);
 pub(super) struct DriftSlot {
     /// Its id.
     pub(super) id: Arc<str>,
+    /// The name under which the store keeps it.
+    journal: Arc<str>,
     /// Tells this memory from one of the same session that was dropped.
     nonce: u64,
     /// Evaluations that were given a name.
@@ -53,6 +62,8 @@ pub(super) struct Memory {
     /// The last evaluations, oldest first.
     answered: VecDeque<Evaluated>,
     keep: usize,
+    /// It is not in the table any longer, and is not saved.
+    dropped: bool,
 }
 
 /// An evaluation that can be repeated, or settled by a baseline.
@@ -62,16 +73,18 @@ pub(super) struct Evaluated {
     pub(super) request_id: String,
     /// A fingerprint of its content.
     pub(super) print: Digest,
-    /// As it was recorded; all text in it is redacted.
-    pub(super) signal: Signal,
-    /// As it was answered.
+    /// What a baseline that comes later needs; nothing if none is wanted.
+    pub(super) unsettled: Option<Unsettled>,
+    /// As it was answered and recorded; all text in it is redacted.
     pub(super) record: Arc<DriftRecord>,
+    /// A record before the first that there is of it.
+    pub(super) behind: RecordNumber,
 }
 
 impl DriftSessions {
     /// An empty table.
     pub fn new(limits: SessionLimits) -> DriftSessions {
-        DriftSessions { limits, table: Mutex::default(), names: RandomState::new() }
+        DriftSessions { limits, table: Mutex::default(), names: RandomState::new(), dormant: Dormant::default() }
     }
 
     /// The session of an id under a pack, if there is one.
@@ -81,15 +94,8 @@ impl DriftSessions {
         Some(found)
     }
 
-    /// The session of an id under a pack; a new one if there is none.
-    pub(super) fn open(
-        &self,
-        session: &str,
-        pack: &str,
-        library_version: &str,
-        seed: u64,
-        now: Duration,
-    ) -> Result<Arc<DriftSlot>, Full> {
+    /// Puts a session into the table, or finds the one that another call has put there meanwhile.
+    pub(super) fn put(&self, session: &str, pack: &str, memory: Memory, now: Duration) -> Result<Arc<DriftSlot>, Full> {
         if let Some(found) = self.find(session, pack, now) {
             return Ok(found);
         }
@@ -100,25 +106,31 @@ impl DriftSessions {
         let id: Arc<str> = Arc::from(session);
         let slot = Arc::new(DriftSlot {
             id: id.clone(),
+            journal: journal_name(pack, session),
             nonce: self.names.hash_one((session, pack, now)),
             named: AtomicU64::new(0),
-            memory: Mutex::new(Memory {
-                state: SessionState::new(session, library_version),
-                selector: Selector::new(seed),
-                agent: Arc::from(""),
-                answered: VecDeque::new(),
-                keep: self.limits.retained,
-            }),
+            memory: Mutex::new(memory),
             touched: AtomicU64::new(millis(now)),
         });
         Ok(table.entry((id, Arc::from(pack))).or_insert(slot).clone())
     }
 
-    /// Drops the sessions that nobody has asked for within the idle time; gives their number.
-    pub fn sweep(&self, now: Duration) -> usize {
-        let Some(oldest) = now.checked_sub(self.limits.ttl).map(millis) else { return 0 };
-        let idle: Vec<_> = self.table().extract_if(|_, slot| slot.touched.load(Ordering::Relaxed) < oldest).collect();
-        idle.len()
+    /// Drops the sessions that nobody has asked for within the idle time. Gives their number, and what `forget` makes
+    /// of the changes that drop what is kept of them: it is called before another session can take their names.
+    pub(super) fn sweep<T>(&self, now: Duration, forget: impl FnOnce(Vec<JournalWrite>) -> T) -> (usize, T) {
+        let oldest = now.checked_sub(self.limits.ttl).map_or(0, millis);
+        let mut table = self.table();
+        let idle = table.extract_if(|_, slot| slot.touched.load(Ordering::Relaxed) < oldest);
+        let mut names: Vec<Arc<str>> = Vec::new();
+        for (_, slot) in idle {
+            // Whoever still holds it goes on without saving it.
+            slot.memory.lock().unwrap_or_else(PoisonError::into_inner).dropped = true;
+            names.push(slot.journal.clone());
+        }
+        names.extend(self.dormant.take_idle(now, self.limits.ttl));
+        let dropped = names.len();
+        let writes = names.into_iter().map(|session| JournalWrite { session, change: JournalChange::Drop });
+        (dropped, forget(writes.collect()))
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Key, Arc<DriftSlot>>> {
@@ -133,6 +145,11 @@ impl DriftSlot {
         self.memory.lock().ok()
     }
 
+    /// The name under which the store keeps it.
+    pub(super) fn journal(&self) -> &Arc<str> {
+        &self.journal
+    }
+
     /// A name for the next evaluation.
     pub(super) fn evaluation(&self) -> Arc<str> {
         let number = self.named.fetch_add(1, Ordering::Relaxed) + 1;
@@ -141,6 +158,21 @@ impl DriftSlot {
 }
 
 impl Memory {
+    /// A memory without evaluations to repeat. So many of the last ones will be kept.
+    pub(super) fn new(state: SessionState, selector: Selector, keep: usize) -> Memory {
+        Memory { state, selector, agent: Arc::from(""), answered: VecDeque::new(), keep, dropped: false }
+    }
+
+    /// Whether it is to be saved no more.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// The last evaluations, oldest first.
+    pub(super) fn evaluations(&self) -> &VecDeque<Evaluated> {
+        &self.answered
+    }
+
     /// The evaluation that a caller gave a name.
     pub(super) fn named(&self, request_id: &str) -> Option<&Evaluated> {
         self.answered.iter().find(|e| !request_id.is_empty() && e.request_id == request_id)

@@ -101,7 +101,7 @@ impl Service {
     /// Runs one probe.
     pub async fn probe(&self, ask: ProbeAsk, adapter: &mut impl Adapter) -> Result<ProbeEnd, DriftError> {
         let probing = self.probing(&ask.pack)?;
-        let slot = self.drift_slot(&ask.session, &probing)?;
+        let slot = self.drift_slot(&ask.session, &probing).await?;
         let (probe, wording) = chosen(&ask, &probing, &slot)?;
         let (agent, session, scheduled) = (Arc::from(ask.agent.as_str()), ask.session.clone(), ask.scheduled);
         let evaluation = slot.evaluation();
@@ -116,7 +116,7 @@ impl Service {
         if let Ok(ProbeEnd::Failed { failure, .. }) = &end {
             tracing::info!(label = failure.word(), probe = %probe.id, "a probe failed");
             if matches!(failure, CycleFailure::InvalidProbe(_) | CycleFailure::UnknownType(_)) {
-                slot.memory().ok_or_else(|| broken(&slot))?.state.invalid();
+                self.invalid(&slot, &probing).await?;
             }
             if scheduled {
                 self.give_back(&session).await;
@@ -139,8 +139,11 @@ impl Service {
             let mut memory = slot.memory().ok_or_else(|| broken(slot))?;
             let recorded = memory.state.record(finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
             // It has no name, so that no request can repeat it.
-            match memory.answer(evaluation, probing, agent, recorded, (String::new(), Digest::new([0; 32]))) {
-                Ok(record) => (record.clone(), place.record(vec![Draft::Drift(record)])),
+            match memory.answer(evaluation, probing, agent, recorded, self.named(String::new(), Digest::new([0; 32]))) {
+                Ok(record) => {
+                    let saved = self.snapshot(slot, &memory, probing);
+                    (record.clone(), place.record_with(vec![Draft::Drift(record)], saved))
+                }
                 Err(DriftError::Evaluate(EvaluateError::Cycle(failure))) => {
                     return Ok(ProbeEnd::Failed { probe, failure });
                 }
@@ -148,6 +151,16 @@ impl Service {
             }
         };
         stored(ticket, record).await.map(ProbeEnd::Found)
+    }
+
+    /// A probe could not be sent.
+    async fn invalid(&self, slot: &DriftSlot, probing: &Probing) -> Result<(), DriftError> {
+        let place = self.audit.place().await?;
+        let mut memory = slot.memory().ok_or_else(|| broken(slot))?;
+        memory.state.invalid();
+        // Nobody waits for it: it is a count, and saved again with the next record.
+        drop(place.record_with(Vec::new(), self.snapshot(slot, &memory, probing)));
+        Ok(())
     }
 
     /// A scheduled probe failed: the session's gate counts it no more.

@@ -33,10 +33,10 @@ pub struct SessionReport {
 
 impl Service {
     /// The report of a session under a pack.
-    pub fn session_report(&self, session: &str, pack: &str) -> Result<SessionReport, DriftError> {
+    pub async fn session_report(&self, session: &str, pack: &str) -> Result<SessionReport, DriftError> {
         let probing = self.probing(pack)?;
         let unknown = || DriftError::UnknownSession { session: session.to_owned(), pack: pack.to_owned() };
-        let slot = self.drift.find(session, pack, self.now()).ok_or_else(unknown)?;
+        let slot = self.find_drift(session, &probing).await?.ok_or_else(unknown)?;
         let memory = slot.memory().ok_or_else(|| DriftError::Broken { session: session.to_owned() })?;
         let state = &memory.state;
         Ok(SessionReport {
