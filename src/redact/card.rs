@@ -3,41 +3,64 @@
 
 use std::ops::Range;
 
+/// Groups that are looked at together.
+const NEAR: usize = 5;
+/// Most digits of a card.
+const MOST: usize = 19;
+
 /// Finds card numbers; byte ranges, ascending. Each byte is looked at a bounded number of times.
 pub(super) fn find(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
-    let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
-    let word = |i: Option<usize>| i.and_then(|i| bytes.get(i)).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
-    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut groups = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        if !digit(at) {
-            at += 1;
-            continue;
-        }
+    while let Some(digit) = bytes.get(at..).unwrap_or_default().iter().position(u8::is_ascii_digit) {
+        let mut run = Run { bytes, next: Some(at + digit), stop: at + digit };
         groups.clear();
-        loop {
-            let from = at;
-            while digit(at) {
-                at += 1;
-            }
-            // Digits that belong to a word are no group.
-            if !word(from.checked_sub(1)) && !word(Some(at)) {
-                groups.push(from..at);
-            }
-            if !(matches!(bytes.get(at), Some(b' ' | b'-')) && digit(at + 1)) {
-                break;
-            }
-            at += 1;
-        }
-        cards(bytes, &groups, &mut found);
+        cards(&mut run, &mut groups, &mut found);
+        at = run.stop;
     }
 }
 
-fn cards(bytes: &[u8], groups: &[Range<usize>], found: &mut impl FnMut(Range<usize>)) {
-    let (mut i, mut any) = (0, false);
-    while let Some(rest) = groups.get(i..).filter(|rest| !rest.is_empty()) {
-        let card = shapes(rest).into_iter().flatten().find_map(|n| Some((n, card(bytes, rest.get(..n)?)?)));
+/// Groups of digits with one space or dash between two. Digits that belong to a word are no group.
+struct Run<'a> {
+    bytes: &'a [u8],
+    next: Option<usize>,
+    stop: usize,
+}
+
+impl Iterator for Run<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let digit = |i: usize| self.bytes.get(i).is_some_and(u8::is_ascii_digit);
+        let word = |i: usize| self.bytes.get(i).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+        while let Some(from) = self.next {
+            let rest = self.bytes.get(from..).unwrap_or_default();
+            let at = from + rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+            self.stop = at;
+            let goes_on = matches!(self.bytes.get(at), Some(b' ' | b'-')) && digit(at + 1);
+            self.next = goes_on.then_some(at + 1);
+            if !(from.checked_sub(1).is_some_and(word) || word(at)) {
+                return Some(from..at);
+            }
+        }
+        None
+    }
+}
+
+/// The cards of a run. However long it is, only the groups are kept that may still be one.
+fn cards(run: &mut Run<'_>, groups: &mut Vec<Range<usize>>, found: &mut impl FnMut(Range<usize>)) {
+    let bytes = run.bytes;
+    let (mut i, mut any, mut digits) = (0, false, 0);
+    loop {
+        while groups.len() < i + NEAR
+            && let Some(group) = run.next()
+        {
+            digits += group.len();
+            groups.push(group);
+        }
+        let Some(near) = groups.get(i..).filter(|near| !near.is_empty()) else { break };
+        let card = shapes(near).into_iter().flatten().find_map(|n| Some((n, card(bytes, near.get(..n)?)?)));
         i += match card {
             Some((n, range)) => {
                 any = true;
@@ -46,16 +69,24 @@ fn cards(bytes: &[u8], groups: &[Range<usize>], found: &mut impl FnMut(Range<usi
             }
             None => 1,
         };
+        // A run of more groups than a card has digits is none as a whole.
+        if i > MOST && digits > MOST {
+            groups.drain(..i);
+            i = 0;
+        }
     }
-    let digits: usize = groups.iter().map(ExactSizeIterator::len).sum();
-    if let Some(range) = card(bytes, groups).filter(|_| !any && (13..=19).contains(&digits)) {
-        found(range);
+    if !any && (13..=MOST).contains(&digits) {
+        card(bytes, groups).into_iter().for_each(found);
     }
 }
 
 /// How many of the next groups may be a card, by their sizes.
 fn shapes(groups: &[Range<usize>]) -> [Option<usize>; 2] {
     let size = |i: usize| groups.get(i).map_or(0, ExactSizeIterator::len);
+    // Most groups begin no card, whatever follows.
+    if size(0) != 4 && size(0) < 13 {
+        return [None, None];
+    }
     match [size(0), size(1), size(2), size(3), size(4)] {
         [13..=19, ..] => [Some(1), None],
         [4, 4, 4, 4, 1..=3] => [Some(5), Some(4)],

@@ -43,11 +43,14 @@ impl EmailWords {
 
 /// Finds addresses; ranges of units, ascending.
 pub(super) fn find(text: &Normal, words: &EmailWords, found: &mut Vec<Range<usize>>) {
-    let mut from = 0;
-    for i in 0..text.len() {
+    let (mut from, mut next) = (0, 0);
+    let mut labels = Vec::new();
+    while let Some(i) = text.next_from(next, |c| c == '@' || c.is_whitespace()) {
+        next = i + 1;
         let span = match text.at(i) {
-            Some('@') => at_sign(text, i, from, words),
-            Some(c) if c.is_whitespace() => spelled(text, i, from, words),
+            Some('@') if touches(text.before(i), text.at(next)) => at_sign(text, i, from, words, &mut labels),
+            Some('@') => None,
+            _ if text.at(next).is_some_and(|c| matches!(c, 'a' | 'A')) => spelled(text, i, from, words),
             _ => None,
         };
         if let Some(span) = span {
@@ -58,7 +61,11 @@ pub(super) fn find(text: &Normal, words: &EmailWords, found: &mut Vec<Range<usiz
 }
 
 fn is_local(c: char) -> bool {
-    c.is_alphanumeric() || is_mark(c) || matches!(c, '.' | '_' | '%' | '+' | '-')
+    match c {
+        '.' | '_' | '%' | '+' | '-' => true,
+        _ if c.is_ascii() => c.is_ascii_alphanumeric(),
+        _ => c.is_alphanumeric() || is_mark(c),
+    }
 }
 
 /// Rare in addresses, common around them: only between two ordinary characters.
@@ -115,8 +122,8 @@ fn label_end(text: &Normal, i: usize) -> usize {
 }
 
 /// Labels from `i` on; `spaced` allows white space around dots.
-fn labels(text: &Normal, i: usize, spaced: bool) -> Vec<Range<usize>> {
-    let mut labels = Vec::new();
+fn read_labels(text: &Normal, i: usize, spaced: bool, labels: &mut Vec<Range<usize>>) {
+    labels.clear();
     let mut at = i;
     loop {
         let end = label_end(text, at);
@@ -136,30 +143,49 @@ fn labels(text: &Normal, i: usize, spaced: bool) -> Vec<Range<usize>> {
         }
         at = next;
     }
-    labels
 }
 
-fn at_sign(text: &Normal, at: usize, from: usize, words: &EmailWords) -> Option<Range<usize>> {
-    let is_space = |i: usize| text.at(i).is_some_and(char::is_whitespace);
-    let left_space = at.checked_sub(1).is_some_and(is_space);
-    let right_space = is_space(at + 1);
-    let line_break = |i: usize| matches!(text.at(i), Some('\n' | '\r'));
+/// Whether an address could go on with such a character right before its `@`, and right behind.
+fn touches(before: Option<char>, behind: Option<char>) -> bool {
+    let local = |c: char| is_local(c) || c.is_whitespace() || matches!(c, '"' | '}');
+    let domain = |c: char| c.is_alphanumeric() || is_mark(c) || c.is_whitespace() || matches!(c, '-' | '_' | '[');
+    before.is_some_and(local) && behind.is_some_and(domain)
+}
+
+fn at_sign(
+    text: &Normal,
+    at: usize,
+    from: usize,
+    words: &EmailWords,
+    labels: &mut Vec<Range<usize>>,
+) -> Option<Range<usize>> {
+    let (before, behind) = (text.before(at), text.at(at + 1));
+    let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
+    let (left_space, right_space) = (is_space(before), is_space(behind));
+    let line_break = |c: Option<char>| matches!(c, Some('\n' | '\r'));
     // Space on both sides, or a line break on one: written apart. Otherwise an `@` at the start or
     // end of a word is a mention or a price.
     let spaced = left_space && right_space;
-    let broken = (left_space && at.checked_sub(1).is_some_and(line_break)) || (right_space && line_break(at + 1));
+    let broken = line_break(before) || line_break(behind);
     if (left_space || right_space) && !spaced && !broken {
         return None;
     }
-    let start = local_start(text, at - usize::from(left_space), from)?;
     let domain = at + 1 + usize::from(right_space);
+    let start = || local_start(text, at - usize::from(left_space), from);
     if text.at(domain) == Some('[') {
-        return literal_end(text, domain).map(|end| start..end);
+        let end = literal_end(text, domain)?;
+        return start().map(|start| start..end);
     }
-    let labels = labels(text, domain, spaced);
+    read_labels(text, domain, spaced, labels);
     let end = labels.last().filter(|l| l.end > domain + 1)?.end;
     let believed = if spaced || broken { labels.len() > 1 } else { true };
-    (believed && is_host(text, &labels, start, at, words)).then_some(start..end)
+    if !believed || !is_host(text, labels, words) {
+        return None;
+    }
+    let start = start()?;
+    // A host name without a dot: objects of versions look the same.
+    let doubled = || (start + 1..at).any(|i| text.before(i) == Some('.') && text.at(i) == Some('.'));
+    (labels.len() > 1 || !doubled()).then_some(start..end)
 }
 
 /// `[1.2.3.4]` or `[IPv6:...]`.
@@ -177,41 +203,48 @@ fn literal_end(text: &Normal, open: usize) -> Option<usize> {
     (end > open + 2 && text.at(end) == Some(']')).then_some(end + 1)
 }
 
-fn is_host(text: &Normal, labels: &[Range<usize>], start: usize, at: usize, words: &EmailWords) -> bool {
-    let spelled: Vec<String> = labels.iter().map(|l| text.text(l.clone())).collect();
-    let (Some(last), Some(first)) = (spelled.last(), spelled.first()) else { return false };
-    let lower = last.to_lowercase();
-    let listed = |list: &[String]| list.contains(&lower);
-    let end = labels.last().map_or(at, |l| l.end);
-    if spelled.len() == 1 {
-        let letters = first.chars().filter(|c| c.is_alphabetic()).count();
-        let hex = first.len() >= 6 && first.chars().all(|c| c.is_ascii_hexdigit());
-        let starts = first.chars().next().is_some_and(char::is_alphabetic);
-        let local = text.text(start..at);
-        // A host name without a dot: mentions of versions and of objects look the same.
-        return starts && letters >= 2 && !hex && !listed(&words.version_names) && !local.contains("..");
+fn is_host(text: &Normal, labels: &[Range<usize>], words: &EmailWords) -> bool {
+    let (Some(last), Some(first)) = (labels.last(), labels.first()) else { return false };
+    let all = |label: &Range<usize>, is: &dyn Fn(char) -> bool| label.clone().all(|i| text.at(i).is_some_and(is));
+    if labels.len() == 1 {
+        let letters = first.clone().filter(|i| text.at(*i).is_some_and(char::is_alphabetic)).count();
+        let starts = text.at(first.start).is_some_and(char::is_alphabetic);
+        let hex = || first.len() >= 6 && all(first, &|c| c.is_ascii_hexdigit());
+        // A host name without a dot: mentions of versions look the same.
+        return starts && letters >= 2 && !hex() && !listed(text, first, &words.version_names);
     }
-    let octets = spelled.len() == 4 && spelled.iter().all(|l| l.parse::<u8>().is_ok());
-    if octets {
+    if labels.len() == 4 && labels.iter().all(|label| text.octet(label)) {
         return true;
     }
-    let tld = lower.chars().count() >= 2 && lower.chars().all(|c| c.is_alphabetic() || is_mark(c));
-    let punycode = lower.starts_with("xn--");
+    let mut spelled = String::new();
+    text.lower(last.clone(), &mut spelled);
+    let tld = spelled.chars().count() >= 2 && spelled.chars().all(|c| c.is_alphabetic() || is_mark(c));
+    let punycode = spelled.starts_with("xn--");
     // user@host:path/to is where a repository lives.
-    let remote = text.at(end) == Some(':')
-        && text.at(end + 1).is_some_and(|c| c.is_alphanumeric() || c == '~')
-        && (end + 1..end + 128).map_while(|i| text.at(i).filter(|c| !c.is_whitespace())).any(|c| c == '/');
-    (tld || punycode) && !listed(&words.file_suffixes) && !is_class(&spelled) && !remote
+    let end = last.end;
+    let remote = || {
+        text.at(end) == Some(':')
+            && text.at(end + 1).is_some_and(|c| c.is_alphanumeric() || c == '~')
+            && (end + 1..end + 128).map_while(|i| text.at(i).filter(|c| !c.is_whitespace())).any(|c| c == '/')
+    };
+    (tld || punycode) && !words.file_suffixes.contains(&spelled) && !is_class(text, labels) && !remote()
+}
+
+/// Whether a label is one of these words, in any case.
+fn listed(text: &Normal, label: &Range<usize>, words: &[String]) -> bool {
+    let mut spelled = String::new();
+    text.lower(label.clone(), &mut spelled);
+    words.contains(&spelled)
 }
 
 /// `x@pkg.mod.Class`: the last name alone is capitalised.
-fn is_class(labels: &[String]) -> bool {
-    let capital = |l: &String| l.chars().next().is_some_and(char::is_uppercase);
+fn is_class(text: &Normal, labels: &[Range<usize>]) -> bool {
     let Some((last, before)) = labels.split_last() else { return false };
-    capital(last)
-        && last.chars().count() > 2
-        && last.chars().any(char::is_lowercase)
-        && before.iter().all(|l| l.chars().all(|c| !c.is_uppercase()))
+    let any = |label: &Range<usize>, is: fn(char) -> bool| label.clone().any(|i| text.at(i).is_some_and(is));
+    text.at(last.start).is_some_and(char::is_uppercase)
+        && last.len() > 2
+        && any(last, char::is_lowercase)
+        && !before.iter().any(|label| any(label, char::is_uppercase))
 }
 
 /// `jane at example dot com`: `space` is the white space before "at".
@@ -240,6 +273,5 @@ fn spelled(text: &Normal, space: usize, from: usize, words: &EmailWords) -> Opti
         last = next..stop;
         end = stop;
     }
-    let domain = text.text(last.clone()).to_lowercase();
-    (dots > 0 && words.spelled_domains.contains(&domain)).then_some(start..last.end)
+    (dots > 0 && listed(text, &last, &words.spelled_domains)).then_some(start..last.end)
 }

@@ -9,9 +9,10 @@ const LENGTH: Range<usize> = 15..35;
 pub(super) fn find(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    while at < bytes.len() {
-        let account = begins(bytes, at).then(|| length(text.get(at..)?)).flatten();
-        match account {
+    // An account's third character is a digit.
+    while let Some(digit) = bytes.get(at + 2..).unwrap_or_default().iter().position(u8::is_ascii_digit) {
+        at += digit;
+        match if begins(bytes, at) { length(text, at) } else { None } {
             Some(length) => {
                 found(at..at + length);
                 at += length;
@@ -34,32 +35,55 @@ fn begins(bytes: &[u8], at: usize) -> bool {
 
 /// The bytes of the shortest prefix that is an account: what follows may be ordinary words, which the shape cannot
 /// tell from groups. The remainder modulo 97 of the rearranged number must be 1.
-fn length(text: &str) -> Option<usize> {
-    let push = |remainder: u32, v: u32| if v > 9 { (remainder * 100 + v) % 97 } else { (remainder * 10 + v) % 97 };
-    let (head, rest) = text.split_at_checked(4)?;
-    let (mut remainder, mut count, mut gap) = (0, head.len(), 0);
-    for (at, c) in rest.char_indices() {
-        let Some(v) = c.to_digit(36) else {
-            gap += 1;
-            if gap > 1 || !matches!(c, ' ' | '-') {
+fn length(text: &str, start: usize) -> Option<usize> {
+    let account = text.as_bytes().get(start..)?;
+    let (head, rest) = account.split_first_chunk::<4>()?;
+    let (mut number, mut count, mut apart) = (0, head.len(), false);
+    for (at, byte) in rest.iter().enumerate() {
+        let Some(value) = value(*byte) else {
+            // One space or dash between two groups.
+            if apart || !matches!(byte, b' ' | b'-') {
                 return None;
             }
+            apart = true;
             continue;
         };
-        gap = 0;
-        remainder = push(remainder, v);
+        apart = false;
+        number = push(number, value);
         count += 1;
         if count >= LENGTH.end {
             return None;
         }
-        let end = at + c.len_utf8();
-        let ends = rest.get(end..).is_none_or(|r| !r.starts_with(|c: char| c.is_alphanumeric()));
-        let whole = || head.chars().filter_map(|c| c.to_digit(36)).fold(remainder, push);
-        if count >= LENGTH.start && ends && whole() == 1 {
-            return Some(head.len() + end);
+        let ends = || {
+            let end = start + head.len() + at + 1;
+            text.get(end..).is_none_or(|rest| !rest.starts_with(char::is_alphanumeric))
+        };
+        let goes_on = rest.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
+        if count >= LENGTH.start && !goes_on && ends() {
+            let whole = head.iter().filter_map(|b| self::value(*b)).fold(number, push);
+            if whole % 97 == 1 {
+                return Some(head.len() + at + 1);
+            }
         }
     }
     None
+}
+
+/// What a character stands for: a digit for itself, a letter for 10 to 35.
+fn value(byte: u8) -> Option<u64> {
+    // A letter's lowest five bits are its place in the alphabet, in either case.
+    match byte {
+        b'0'..=b'9' => Some(u64::from(byte - b'0')),
+        _ if byte.is_ascii_alphabetic() => Some(u64::from(byte & 0x1f) + 9),
+        _ => None,
+    }
+}
+
+/// A number with one more value behind it, as far as its remainder modulo 97 goes.
+fn push(number: u64, value: u64) -> u64 {
+    // A division for each character would be most of the search: there is room for many.
+    let number = if number >> 48 == 0 { number } else { number % 97 };
+    number * if value > 9 { 100 } else { 10 } + value
 }
 
 #[cfg(test)]

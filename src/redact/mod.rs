@@ -8,6 +8,7 @@ mod card;
 mod email;
 mod finder;
 mod iban;
+mod ip;
 #[cfg(test)]
 mod linear;
 mod normal;

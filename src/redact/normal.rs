@@ -72,6 +72,14 @@ impl Normal {
         self.units.get(i).map(|u| u.c)
     }
 
+    /// The first place from `i` on with such a character.
+    pub(super) fn next_from(&self, i: usize, is: impl Fn(char) -> bool) -> Option<usize> {
+        let next = self.units.get(i..)?.iter().position(|u| is(u.c)).map(|n| i + n);
+        #[cfg(test)]
+        self.reads.set(self.reads.get() + (next.map_or(self.len(), |next| next + 1) - i) as u64);
+        next
+    }
+
     /// The character before a place.
     pub(super) fn before(&self, i: usize) -> Option<char> {
         self.at(i.checked_sub(1)?)
@@ -87,6 +95,23 @@ impl Normal {
     /// Some units as text.
     pub(super) fn text(&self, units: Range<usize>) -> String {
         units.filter_map(|i| self.at(i)).collect()
+    }
+
+    /// Some units as text in lower case, in the place of what `out` held.
+    pub(super) fn lower(&self, units: Range<usize>, out: &mut String) {
+        out.clear();
+        out.extend(units.filter_map(|i| self.at(i)));
+        match out.is_ascii() {
+            true => out.make_ascii_lowercase(),
+            false => *out = out.to_lowercase(),
+        }
+    }
+
+    /// Whether some units are a number up to 255, in ASCII digits.
+    pub(super) fn octet(&self, units: &Range<usize>) -> bool {
+        let digits = || units.clone().map(|i| self.at(i).and_then(|c| c.to_digit(10)));
+        let number = digits().try_fold(0, |n: u32, digit| Some((n * 10 + digit?).min(256)));
+        !units.is_empty() && number.is_some_and(|n| n < 256)
     }
 
     /// Whether the units from `i` on spell `word`, letters of any case.
@@ -105,7 +130,8 @@ fn special(rest: &str, c: char) -> Option<(Option<char>, usize)> {
     };
     let starts = |word: &str| head().get(..word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
     match c {
-        '[' | '(' | '{' | '<' => {
+        // Brackets are common where addresses are not: the next character tells most of them apart.
+        '[' | '(' | '{' | '<' if matches!(rest.as_bytes().get(1), Some(b'a' | b'A' | b'd' | b'D' | b'.')) => {
             BRACKETED.iter().find(|(word, _)| starts(word)).map(|(word, read)| (Some(*read), word.len()))
         }
         '&' => {

@@ -3,7 +3,7 @@
 //! A number after "+" is one. Otherwise the shape must be that of a number, and the nearest telling
 //! word before it decides: "call" speaks for it, "order" against it.
 
-use std::ops::Range;
+use std::{cell::Cell, ops::Range};
 
 use super::normal::Normal;
 
@@ -17,6 +17,8 @@ const WORDS: usize = 4;
 const GROUPS: usize = 6;
 /// Most white space and dashes between two groups.
 const GAP: usize = 3;
+/// Groups of a long run that are kept at most before those that are done with are forgotten.
+const FORGOTTEN: usize = 64;
 
 /// Words that tell numbers from lookalikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,92 +95,133 @@ impl Candidate<'_> {
         (self.groups.len(), std::array::from_fn(|i| self.groups.get(i).map_or(0, |g| g.digits.len())))
     }
 
-    /// Some of its groups, if they stand apart from the others.
-    fn part(&self, groups: Range<usize>) -> Option<Candidate<'_>> {
+    /// Its first groups, if they stand apart from those behind them.
+    fn part(&self, count: usize) -> Option<Candidate<'_>> {
         let apart = |i: usize| self.groups.get(i).is_none_or(|g| g.separator == ' ');
-        if !(groups.start == 0 || apart(groups.start)) || !apart(groups.end) {
+        if !apart(count) {
             return None;
         }
-        let plus = self.plus && groups.start == 0;
-        let groups = self.groups.get(groups)?;
+        let groups = self.groups.get(..count)?;
         let (first, last) = (groups.first()?, groups.last()?);
-        let start = if plus { self.span.start } else { first.span().start };
-        Some(Candidate { span: start..last.span().end, plus, groups })
+        let start = if self.plus { self.span.start } else { first.span().start };
+        Some(Candidate { span: start..last.span().end, plus: self.plus, groups })
     }
 }
 
 /// Finds numbers; ranges of units, ascending. `key` is the name under which the text stands, if any:
 /// it counts as the word before.
 pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
-    let mut i = 0;
-    while i < text.len() {
+    let mut next = 0;
+    let mut groups = Vec::new();
+    while let Some(i) = text.next_from(next, |c| is_digit(c) || matches!(c, '+' | '(')) {
+        next = i + 1;
         if !starts_number(text, i) {
-            i += 1;
             continue;
         }
         if let Some(end) = vanity_end(text, i) {
             if hint(text, i, key, words) != Hint::Other {
                 found.push(i..end);
             }
-            i = end;
+            next = end;
             continue;
         }
-        let (span, groups) = run_of_groups(text, i);
-        let candidate = Candidate { plus: text.at(i) == Some('+'), groups: &groups, span };
-        i = candidate.span.end.max(i + 1);
-        // Most runs are too short, or are one long figure: nobody looks for words around them.
-        let digits = candidate.digits();
-        if digits < DIGITS.start || (groups.len() == 1 && !DIGITS.contains(&digits)) {
-            continue;
+        let mut run = Run::new(text, i);
+        groups.clear();
+        let mut digits = 0;
+        while let Some(group) = (digits < DIGITS.end).then(|| run.next()).flatten() {
+            digits += group.digits.len();
+            groups.push(group);
         }
-        let told = hint(text, candidate.span.start, key, words);
-        if is_phone(text, &candidate, told, words) {
-            let end = extension_end(text, i);
-            found.push(candidate.span.start..end);
-            i = end;
-        } else if told != Hint::Other {
-            parts(text, &candidate, words, found);
-        }
-    }
-}
-
-/// Numbers inside a run of groups that is none as a whole: two in a row, or one after a figure.
-fn parts(text: &Normal, candidate: &Candidate<'_>, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
-    let count = candidate.groups.len();
-    let mut start = 0;
-    while start < count && count > 1 {
-        if !may_begin(text, candidate, start) {
-            start += 1;
-            continue;
-        }
-        let longest = ends(candidate.groups, start).rev().find_map(|end| {
-            let part = candidate.part(start..end)?;
-            is_phone(text, &part, Hint::Nothing, words).then_some((end, part.span))
-        });
-        match longest {
-            Some((end, span)) => {
-                found.push(span);
-                start = end;
+        let known = Cell::new(None);
+        let told = || {
+            let told = known.get().unwrap_or_else(|| hint(text, i, key, words));
+            known.set(Some(told));
+            told
+        };
+        let plus = text.at(i) == Some('+');
+        let whole = Candidate { plus, groups: &groups, span: i..run.stop };
+        if could_be(text, &whole, words) && (plus || is_meant(text, &whole, told(), words)) {
+            next = extension_end(text, run.stop);
+            found.push(i..next);
+        } else {
+            // Most runs are too short, or are one long figure: nobody looks for words around them.
+            if digits >= DIGITS.start && known.get() != Some(Hint::Other) {
+                parts(text, &mut run, (&mut groups, plus), words, |part| match told() {
+                    Hint::Other => false,
+                    Hint::Phone | Hint::Nothing => {
+                        found.push(part);
+                        true
+                    }
+                });
             }
-            None => start += 1,
+            next = run.end().max(next);
         }
     }
 }
 
-/// Whether a number could begin with a group: most cannot, and nothing more need be tried on them.
-fn may_begin(text: &Normal, candidate: &Candidate<'_>, start: usize) -> bool {
-    let mut near = candidate.groups.iter().skip(start).take(GROUPS);
-    let first = || candidate.groups.get(start);
-    (candidate.plus && start == 0)
-        || first()
+/// Numbers inside a run of groups that is none as a whole: two in a row, or one after a figure. Only the groups that one
+/// number may have are looked at together, however long the run is. Ends when `found` says so.
+fn parts(
+    text: &Normal,
+    run: &mut Run<'_>,
+    (groups, plus): (&mut Vec<Group>, bool),
+    words: &PhoneWords,
+    mut found: impl FnMut(Range<usize>) -> bool,
+) {
+    let (mut start, mut plus) = (0, plus);
+    let begins = run.start;
+    loop {
+        while groups.len() - start <= GROUPS
+            && let Some(group) = run.next()
+        {
+            groups.push(group);
+        }
+        let Some(near) = groups.get(start..).filter(|near| !near.is_empty() && groups.len() > 1) else { return };
+        let window = Candidate { span: begins..begins, groups: near, plus };
+        start += match longest(text, &window, words) {
+            Some((_, span)) if !found(span.clone()) => return,
+            Some((count, _)) => count,
+            None => 1,
+        };
+        plus = false;
+        if start > FORGOTTEN {
+            // One stays: the others are not the only ones.
+            groups.drain(..start - 1);
+            start = 1;
+        }
+    }
+}
+
+/// The longest number that the first of some groups begin: how many of them it has, and where it stands.
+fn longest(text: &Normal, window: &Candidate<'_>, words: &PhoneWords) -> Option<(usize, Range<usize>)> {
+    // Most groups stand too close to the one before, or are too short together.
+    let near = window.groups.get(..GROUPS).unwrap_or(window.groups);
+    let apart = near.first().is_some_and(|g| g.separator == ' ');
+    if !apart || near.iter().map(|g| g.digits.len()).sum::<usize>() < DIGITS.start || !may_begin(text, window) {
+        return None;
+    }
+    ends(window.groups).rev().find_map(|end| {
+        let part = window.part(end)?;
+        let meant = part.plus || is_meant(text, &part, Hint::Nothing, words);
+        (meant && could_be(text, &part, words)).then_some((end, part.span))
+    })
+}
+
+/// Whether a number could begin with the first group: most cannot, and nothing more need be tried on them.
+fn may_begin(text: &Normal, window: &Candidate<'_>) -> bool {
+    let mut near = window.groups.iter().take(GROUPS);
+    window.plus
+        || window
+            .groups
+            .first()
             .is_some_and(|g| matches!(g.digits.len(), 1 | 3 | 6 | 10 | 11) || text.at(g.digits.start) == Some('0'))
         || near.any(|g| g.parenthesis)
 }
 
-/// Where a number that begins with a group may end, by how many digits it would have.
-fn ends(groups: &[Group], start: usize) -> Range<usize> {
-    let (mut digits, mut first, mut end) = (0, None, start);
-    for group in groups.iter().skip(start).take(GROUPS) {
+/// Where a number that begins with the first group may end, by how many digits it would have.
+fn ends(groups: &[Group]) -> Range<usize> {
+    let (mut digits, mut first, mut end) = (0, None, 0);
+    for group in groups.iter().take(GROUPS) {
         digits += group.digits.len();
         if digits >= DIGITS.end {
             break;
@@ -238,27 +281,41 @@ fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
     }
 }
 
-/// The groups of digits from here on, as far as what stands between them can join a number; and where they stand.
-fn run_of_groups(text: &Normal, start: usize) -> (Range<usize>, Vec<Group>) {
-    let mut groups = Vec::new();
-    let mut at = start + usize::from(text.at(start) == Some('+'));
-    let mut stop = start;
-    let mut separator = ' ';
-    loop {
+/// The groups of digits from a place on, one after the other, as far as what stands between them can join a number.
+struct Run<'a> {
+    text: &'a Normal,
+    start: usize,
+    /// The end of the last group.
+    stop: usize,
+    /// Where the next group begins; nothing behind the last.
+    next: Option<usize>,
+    separator: char,
+}
+
+impl<'a> Run<'a> {
+    fn new(text: &'a Normal, start: usize) -> Run<'a> {
+        let next = start + usize::from(text.at(start) == Some('+'));
+        Run { text, start, stop: start, next: Some(next), separator: ' ' }
+    }
+
+    /// Where the whole run ends.
+    fn end(&mut self) -> usize {
+        while self.next().is_some() {}
+        self.stop
+    }
+
+    fn next(&mut self) -> Option<Group> {
+        let (text, at) = (self.text, self.next.take()?);
         let open = text.at(at) == Some('(');
         let from = at + usize::from(open);
-        let mut end = from;
-        while digit_at(text, end) {
-            end += 1;
-        }
+        let end = text.next_from(from, |c| !is_digit(c)).unwrap_or(text.len());
         if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
-            break;
+            return None;
         }
-        groups.push(Group { digits: from..end, separator, parenthesis: open });
-        at = end + usize::from(open);
-        stop = at;
-        let mut next = at;
-        separator = if open { ')' } else { ' ' };
+        let group = Group { digits: from..end, separator: self.separator, parenthesis: open };
+        self.stop = end + usize::from(open);
+        let mut next = self.stop;
+        self.separator = if open { ')' } else { ' ' };
         let mut gap = 0;
         while let Some(between) = text.at(next) {
             let joins = is_blank(between) || is_dash(between) || (matches!(between, '.' | '/') && gap == 0);
@@ -266,27 +323,26 @@ fn run_of_groups(text: &Normal, start: usize) -> (Range<usize>, Vec<Group>) {
                 break;
             }
             if !is_blank(between) {
-                separator = if is_dash(between) { '-' } else { between };
+                self.separator = if is_dash(between) { '-' } else { between };
             }
             next += 1;
             gap += 1;
         }
         // After a dot or a slash the next group follows at once.
-        let apart = matches!(separator, '.' | '/') && gap > 1;
-        let opens = text.at(next) == Some('(') && starts_number(text, next);
-        if apart || !(digit_at(text, next) || opens) || (gap == 0 && !opens && separator != ')') {
-            break;
-        }
-        at = next;
+        let apart = matches!(self.separator, '.' | '/') && gap > 1;
+        let goes_on = !apart
+            && match text.at(next) {
+                Some('(') => starts_number(text, next),
+                _ => digit_at(text, next) && (gap > 0 || self.separator == ')'),
+            };
+        self.next = goes_on.then_some(next);
+        Some(group)
     }
-    (start..stop, groups)
 }
 
-fn is_phone(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) -> bool {
-    let digits = c.digits();
-    // A plus is evidence enough, wherever it stands.
-    let believed = c.plus || told == Hint::Phone || (told == Hint::Nothing && is_shaped(text, c, digits));
-    if !DIGITS.contains(&digits) || !believed {
+/// Whether groups of digits may be a number as far as their count, their form and what touches them go.
+fn could_be(text: &Normal, c: &Candidate<'_>, words: &PhoneWords) -> bool {
+    if !DIGITS.contains(&c.digits()) {
         return false;
     }
     let glued = text.at(c.span.end).is_some_and(|c| c.is_alphanumeric() || c == '_')
@@ -294,11 +350,17 @@ fn is_phone(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) ->
     if glued || is_date(c) || is_address(text, c) {
         return false;
     }
-    let free = || stands_free(text, c.span.start, words);
-    if c.plus {
-        return free() || !text.before(c.span.start).is_some_and(char::is_alphanumeric);
+    // A plus is evidence enough, wherever it stands.
+    (c.plus && !text.before(c.span.start).is_some_and(char::is_alphanumeric)) || stands_free(text, c.span.start, words)
+}
+
+/// Whether groups without a plus are meant as a number, by what the words before them say, or by their shape.
+fn is_meant(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) -> bool {
+    match told {
+        Hint::Phone => true,
+        Hint::Nothing => is_shaped(text, c, c.digits()) && !is_quantity(text, c.span.end, words),
+        Hint::Other => false,
     }
-    free() && (told == Hint::Phone || !is_quantity(text, c.span.end, words))
 }
 
 /// Whether groups of digits have the shape of a telephone number, whatever stands around them.
@@ -327,7 +389,7 @@ fn is_date(c: &Candidate<'_>) -> bool {
 fn is_address(text: &Normal, c: &Candidate<'_>) -> bool {
     c.groups.len() == 4
         && c.groups.iter().skip(1).all(|g| g.separator == '.')
-        && c.groups.iter().all(|g| text.text(g.digits.clone()).parse::<u8>().is_ok())
+        && c.groups.iter().all(|g| text.octet(&g.digits))
 }
 
 fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {
@@ -345,7 +407,7 @@ fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {
 /// What the nearest telling word before a number says.
 fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> Hint {
     let least = start.saturating_sub(REACH);
-    let mut weak = false;
+    let (mut weak, mut spelled) = (false, String::new());
     let mut at = start;
     for _ in 0..WORDS {
         while at > least
@@ -361,14 +423,15 @@ fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> H
             // A digit, a clause's end, a placeholder or the start.
             break;
         }
-        let word = text.text(from..at).to_lowercase();
-        if words.cues.contains(&word) {
+        text.lower(from..at, &mut spelled);
+        let word = &spelled;
+        if words.cues.contains(word) {
             return Hint::Phone;
         }
-        if words.others.contains(&word) {
+        if words.others.contains(word) {
             return Hint::Other;
         }
-        weak |= words.weak_others.contains(&word);
+        weak |= words.weak_others.contains(word);
         at = from;
     }
     if weak {

@@ -1,23 +1,20 @@
-//! Internet addresses and secrets, by shape; payment cards and bank accounts by their check digits as well.
+//! Secrets by shape; and what is looked for in the text as it stands: cards, accounts and internet addresses.
 
-use std::{net::IpAddr, ops::Range};
+use std::ops::Range;
 
 use regex::Regex;
 
-use super::{Detector, card, iban};
+use super::{Detector, card, iban, ip};
 
 /// The compiled shapes.
 #[derive(Debug)]
 pub(super) struct Shapes {
-    ip: Regex,
     secret: Regex,
 }
 
 // Boundaries of words are those of ASCII: others would keep the regex engine from its automaton wherever a text holds
 // any other letter, and a key that is glued to an accented letter is one all the same.
 
-/// Anything made of an address's characters; parsing decides.
-const IP: &str = r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?:\.[0-9]{1,3}){3})?|[0-9]{1,3}(?:\.[0-9]{1,3}){3}";
 /// Keys and tokens that say what they are, private key blocks, and values after a telling name.
 const SECRET: &str = concat!(
     r"(?s)-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,24}PRIVATE KEY-----|\z)",
@@ -38,7 +35,7 @@ const SECRET: &str = concat!(
 impl Shapes {
     /// Compiles the shapes.
     pub(super) fn new() -> Result<Shapes, regex::Error> {
-        Ok(Shapes { ip: Regex::new(IP)?, secret: Regex::new(SECRET)? })
+        Ok(Shapes { secret: Regex::new(SECRET)? })
     }
 
     /// Byte ranges of what a detector finds.
@@ -47,21 +44,7 @@ impl Shapes {
         match detector {
             Detector::Card => card::find(text, push),
             Detector::Iban => iban::find(text, push),
-            Detector::Ip => {
-                let parses = |m: &regex::Match<'_>| {
-                    let glued = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '.');
-                    let before = text.get(..m.start()).and_then(|t| t.chars().next_back());
-                    let mut after = text.get(m.end()..).unwrap_or_default().chars();
-                    let next = after.next();
-                    // A dot that ends a sentence is not part of the address.
-                    let more = match next {
-                        Some('.') => after.next().is_some_and(|c| c.is_ascii_digit()),
-                        other => other.is_some_and(char::is_alphanumeric),
-                    };
-                    !glued(before) && !more && m.as_str() != "::" && m.as_str().parse::<IpAddr>().is_ok()
-                };
-                self.ip.find_iter(text).filter(parses).for_each(|m| push(m.range()));
-            }
+            Detector::Ip => ip::find(text, push),
             Detector::Secret => self.secret.find_iter(text).for_each(|m| push(m.range())),
             Detector::Email | Detector::Phone => {}
         }

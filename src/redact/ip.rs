@@ -1,0 +1,122 @@
+//! Internet addresses: anything made of an address's characters that parses as one. Each byte is looked at a bounded
+//! number of times.
+
+use std::{net::IpAddr, ops::Range};
+
+/// Most digits of one part in hexadecimal, and in decimal.
+const PART: usize = 4;
+const OCTET: usize = 3;
+/// Colons of an address.
+const COLONS: Range<usize> = 2..8;
+
+/// Finds addresses; byte ranges, ascending.
+pub(super) fn find(text: &str, mut found: impl FnMut(Range<usize>)) {
+    let bytes = text.as_bytes();
+    let (mut at, mut from) = (0, 0);
+    // Every address has a first colon or a first dot, and begins shortly before it.
+    while let Some(sign) = rest(bytes, at).iter().position(|b| matches!(b, b':' | b'.')).map(|n| at + n) {
+        let before = bytes.get(from..sign).unwrap_or_default();
+        let colon = bytes.get(sign) == Some(&b':');
+        at = sign + 1;
+        let Some(end) = (if colon { with_colons(bytes, sign) } else { with_dots(bytes, sign) }) else { continue };
+        let digits = match colon {
+            true => before.iter().rev().take(PART).take_while(|b| b.is_ascii_hexdigit()).count(),
+            false => before.iter().rev().take(OCTET).take_while(|b| b.is_ascii_digit()).count(),
+        };
+        // An octet before the first dot has a digit.
+        if digits == 0 && !colon {
+            continue;
+        }
+        let start = sign - digits;
+        if stands_free(text, start..end) && is_address(text, start..end) {
+            found(start..end);
+        }
+        (at, from) = (end, end);
+    }
+}
+
+fn rest(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or_default()
+}
+
+/// How many bytes from `at` on are digits, up to `most`.
+fn run(bytes: &[u8], at: usize, most: usize, digit: impl Fn(&u8) -> bool) -> usize {
+    rest(bytes, at).iter().take(most).take_while(|b| digit(b)).count()
+}
+
+/// The end of what begins with a colon: parts in hexadecimal, perhaps with an address in decimal behind.
+fn with_colons(bytes: &[u8], colon: usize) -> Option<usize> {
+    let (mut end, mut colons) = (colon, 0);
+    while colons < COLONS.end - 1 && bytes.get(end) == Some(&b':') {
+        end += 1 + run(bytes, end + 1, PART, u8::is_ascii_hexdigit);
+        colons += 1;
+    }
+    (colons >= COLONS.start).then(|| with_dots(bytes, end).unwrap_or(end))
+}
+
+/// The end of three octets, each behind a dot.
+fn with_dots(bytes: &[u8], dot: usize) -> Option<usize> {
+    let mut end = dot;
+    for _ in 0..3 {
+        let digits = run(bytes, end + 1, OCTET, u8::is_ascii_digit);
+        if bytes.get(end) != Some(&b'.') || digits == 0 {
+            return None;
+        }
+        end += 1 + digits;
+    }
+    Some(end)
+}
+
+/// Whether no letter, digit or dot goes on with it on either side.
+fn stands_free(text: &str, range: Range<usize>) -> bool {
+    let before = text.get(..range.start).and_then(|t| t.chars().next_back());
+    let mut after = text.get(range.end..).unwrap_or_default().chars();
+    // A dot that ends a sentence is not part of the address.
+    let more = match after.next() {
+        Some('.') => after.next().is_some_and(|c| c.is_ascii_digit()),
+        other => other.is_some_and(char::is_alphanumeric),
+    };
+    !more && !before.is_some_and(|c| c.is_alphanumeric() || c == '.')
+}
+
+fn is_address(text: &str, range: Range<usize>) -> bool {
+    text.get(range).is_some_and(|address| address != "::" && address.parse::<IpAddr>().is_ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    use super::*;
+
+    fn found(text: &str) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        find(text, |range| found.push(range));
+        found
+    }
+
+    /// The shape as a pattern says it.
+    fn by_pattern(text: &str) -> Vec<Range<usize>> {
+        let hex = r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?:\.[0-9]{1,3}){3})?";
+        let pattern = Regex::new(&format!(r"{hex}|[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}")).unwrap();
+        let all = pattern.find_iter(text).map(|m| m.range());
+        all.filter(|range| stands_free(text, range.clone()) && is_address(text, range.clone())).collect()
+    }
+
+    #[test]
+    fn addresses_of_both_kinds_are_found_among_what_looks_like_them() {
+        let texts =
+            "10.0.0.1 1.2.3 256.1.1.1 fe80::1 ::: ::1, 1:2:3:4:5:6:7:8 ::ffff:1.2.3.4 a:b:c 10.0.0.1.2 9.9.9.9.";
+        let all: Vec<&str> = found(texts).into_iter().map(|range| texts.get(range).unwrap()).collect();
+        assert_eq!(all, ["10.0.0.1", "fe80::1", "::1", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "9.9.9.9"]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_finds_what_the_pattern_finds(text in "([0-9]{1,4}|[0-9a-g]{0,5}|[:.]{1,2}|::|[ é]){0,40}") {
+            prop_assert_eq!(found(&text), by_pattern(&text), "{}", text);
+        }
+    }
+}
