@@ -179,8 +179,8 @@ impl Service {
                 (None, Some(finding)) => {
                     let recorded =
                         memory.state.record(*finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
-                    let named = self.named(ask.request_id, ask.print);
-                    let record = memory.answer(evaluation, &probing, ask.agent.into(), recorded, named)?;
+                    let asked = self.asked(ask.request_id, ask.print);
+                    let record = memory.answer(evaluation, &probing, ask.agent.into(), recorded, asked)?;
                     let saved = self.snapshot(&slot, &memory, &probing);
                     (record.clone(), place.record_with(vec![Draft::Drift(record)], saved))
                 }
@@ -250,14 +250,14 @@ impl Service {
     }
 
     /// How an evaluation that is recorded next is found again.
-    pub(super) fn named(&self, request_id: String, print: Digest) -> Named {
+    pub(super) fn asked(&self, request_id: String, print: Digest) -> Asked {
         // Where the end of the records is not known, they are looked through from the start.
-        Named { request_id, print, behind: self.store.last().unwrap_or_default() }
+        Asked { request_id, print, behind: self.store.last().unwrap_or_default() }
     }
 }
 
 /// How an evaluation is found again.
-pub(super) struct Named {
+pub(super) struct Asked {
     /// The caller's name for it; may be empty.
     request_id: String,
     /// A fingerprint of its content.
@@ -293,7 +293,7 @@ impl Memory {
         probing: &Probing,
         agent: Arc<str>,
         recorded: Recorded,
-        named: Named,
+        asked: Asked,
     ) -> Result<Arc<DriftRecord>, DriftError> {
         let signal = match recorded {
             Recorded::Signal(signal) => *signal,
@@ -312,7 +312,7 @@ impl Memory {
             evaluation,
         };
         let record = Arc::new(DriftRecord::new(about, &signal, self.state.agreement, &report));
-        let Named { request_id, print, behind } = named;
+        let Asked { request_id, print, behind } = asked;
         self.keep(Evaluated { request_id, print, unsettled: signal.unsettled(), record: record.clone(), behind });
         Ok(record)
     }

@@ -139,7 +139,7 @@ impl Service {
             let mut memory = slot.memory().ok_or_else(|| broken(slot))?;
             let recorded = memory.state.record(finding, &probing.spec.settings).map_err(|_| DriftError::Report)?;
             // It has no name, so that no request can repeat it.
-            match memory.answer(evaluation, probing, agent, recorded, self.named(String::new(), Digest::new([0; 32]))) {
+            match memory.answer(evaluation, probing, agent, recorded, self.asked(String::new(), Digest::new([0; 32]))) {
                 Ok(record) => {
                     let saved = self.snapshot(slot, &memory, probing);
                     (record.clone(), place.record_with(vec![Draft::Drift(record)], saved))
