@@ -101,8 +101,9 @@ const SERVICES: [&str; 4] = [
     <AuditServer<AuditApi> as NamedService>::NAME,
 ];
 
-/// How long answers that are ready may take to reach their callers once all calls have ended.
-const LAST_BYTES: Duration = Duration::from_millis(500);
+/// How long answers that are ready may take to reach their callers once all calls have ended: what is recorded should be
+/// known to its caller, on a busy machine too.
+const LAST_BYTES: Duration = Duration::from_secs(3);
 
 /// Loads the rules in the settings' folder, opens the store in theirs, and serves.
 pub async fn start(settings: &Settings) -> Result<Running, StartError> {
