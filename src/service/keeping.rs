@@ -108,7 +108,10 @@ fn first_to_keep(
     oldest: Option<u64>,
     bytes: Option<u64>,
 ) -> Result<Option<RecordNumber>, StoreError> {
-    let mut beyond = bytes.map_or(0, |bytes| store.size().unwrap_or_default().saturating_sub(bytes));
+    let mut beyond = match bytes {
+        Some(bytes) => store.size()?.saturating_sub(bytes),
+        None => 0,
+    };
     let mut next = store.base()?.last + 1;
     let mut first = None;
     loop {
