@@ -29,6 +29,14 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
 pub struct Settings {
     /// Folder with one folder per rule pack.
     pub rules: PathBuf,
+    /// Whether the rules folder is watched and changed rules are loaded by themselves.
+    pub watch: Watch,
+    /// How often the rules folder is read without a hint that it changed; zero for never.
+    pub watch_poll: Duration,
+    /// How long the rules folder must stay as it is before what changed is loaded.
+    pub watch_settle: Duration,
+    /// How long rules on disk may be refused before the service says that it does not serve; zero for ever.
+    pub max_staleness: Duration,
     /// Folder of the audit store.
     pub data: PathBuf,
     /// Where the service listens.
@@ -92,6 +100,17 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Which log lines: a level or a list of `target=level`.
     pub log: String,
+}
+
+/// How changed rules are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// By hints of the operating system, and by reading the folder now and then.
+    On,
+    /// By reading the folder now and then.
+    Poll,
+    /// Not at all.
+    Off,
 }
 
 /// When an answer leaves.
@@ -263,6 +282,34 @@ macro_rules! limit {
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
     setting!("rules", "rules", "Folder with one folder per rule pack", rules, path),
+    setting!(
+        "watch",
+        "on",
+        "Load changed rules by themselves: on, poll (without hints of the operating system), or off",
+        watch,
+        read::watch
+    ),
+    setting!(
+        "watch-poll",
+        "5s",
+        "How often the rules folder is read without a hint that it changed, as on network file systems; 0s is never",
+        watch_poll,
+        span
+    ),
+    setting!(
+        "watch-settle",
+        "500ms",
+        "How long the rules folder must stay as it is before changed rules are loaded",
+        watch_settle,
+        some_span
+    ),
+    setting!(
+        "max-staleness",
+        "0s",
+        "Say NOT_SERVING once the rules on disk have been refused this long; 0s is never",
+        max_staleness,
+        span
+    ),
     setting!("data", "probity-data", "Folder of the audit store", data, path),
     setting!("listen", DEFAULT_ADDRESS, "Address and port to serve on; port 0 takes a free one", listen, address),
     Setting {
@@ -479,6 +526,10 @@ impl Settings {
 fn unset() -> Settings {
     Settings {
         rules: PathBuf::new(),
+        watch: Watch::Off,
+        watch_poll: Duration::ZERO,
+        watch_settle: Duration::ZERO,
+        max_staleness: Duration::ZERO,
         data: PathBuf::new(),
         listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         insecure: false,

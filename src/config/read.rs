@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use super::{Durability, Expected, LogFormat, WhenFull};
+use super::{Durability, Expected, LogFormat, Watch, WhenFull};
 use crate::model::Limit;
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Expected> {
@@ -20,6 +20,15 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
 
 pub(super) fn truth(text: &str) -> Result<bool, Expected> {
     text.parse().map_err(|_| Expected::OneOf(&["true", "false"]))
+}
+
+pub(super) fn watch(text: &str) -> Result<Watch, Expected> {
+    match text {
+        "on" => Ok(Watch::On),
+        "poll" => Ok(Watch::Poll),
+        "off" => Ok(Watch::Off),
+        _ => Err(Expected::OneOf(&["on", "poll", "off"])),
+    }
 }
 
 /// No count of a server needs to be larger, and what holds them cannot be without limit.

@@ -14,7 +14,7 @@ use crate::{
     keywords::{Categories, CategorySpec},
     lang::{self, Surroundings},
     model::{Digest, Effect, EpisodeRules, Limit, Num},
-    pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleSources, Spanned, TestCase},
+    pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleFiles, RuleSources, Spanned, TestCase},
     redact::Redactor,
     reward::{Components, Plausibility, Progress},
 };
@@ -86,7 +86,12 @@ fn from_sources((read, diagnostics): (PackSources, Diagnostics)) -> Loaded<Arc<P
 
 /// Loads every pack of a rules folder.
 pub fn load_rules(dir: &Path) -> Loaded<RuleSet> {
-    let (RuleSources { sources, packs }, diagnostics) = crate::pack::read_rules(dir);
+    load_rule_files(RuleFiles::read(dir))
+}
+
+/// Loads every pack of a rules folder that is in memory.
+pub fn load_rule_files(files: RuleFiles) -> Loaded<RuleSet> {
+    let (RuleSources { sources, packs }, diagnostics) = crate::pack::read_rule_files(files);
     let all = build(sources, packs, diagnostics);
     Loaded { result: all.result.map(RuleSet::new), diagnostics: all.diagnostics, sources: all.sources }
 }
@@ -132,6 +137,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         DriftHalf::Usable(drift) => Some(Arc::new(*drift)),
     };
     let parts = PackParts {
+        root: spec.root,
         name: Arc::from(spec.name.value.as_str()),
         version: spec.version,
         description: spec.description,

@@ -19,7 +19,7 @@ mod tests;
 
 pub use drift::{EvaluateError, FinishedProbe, evaluate, find_probe, lexicon, settle};
 pub use episode::{EpisodeOutcome, run_episode};
-pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rules};
+pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rule_files, load_rules};
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests};
 pub use session::{Session, SessionError};

@@ -1,6 +1,9 @@
 //! A compiled pack: what is shared by all sessions that are judged by it.
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     ingest::ErrorRule,
@@ -14,6 +17,8 @@ use crate::{
 /// The parts that a pack is made of.
 #[derive(Debug)]
 pub struct PackParts {
+    /// The folder that it was read from, as shown.
+    pub root: PathBuf,
     /// Its name.
     pub name: Arc<str>,
     /// Its version.
@@ -96,6 +101,11 @@ impl Pack {
             })
             .collect::<Result<_, _>>()?;
         Ok(Pack { parts, rewards })
+    }
+
+    /// The folder that it was read from, as shown.
+    pub fn root(&self) -> &Path {
+        &self.parts.root
     }
 
     /// Its name.

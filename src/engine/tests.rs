@@ -35,6 +35,7 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
     let (program, problems) = compile(&[module], &around);
     let Some(program) = program else { panic!("{}", problems.render(&sources, Style::Plain)) };
     let parts = PackParts {
+        root: "test".into(),
         name: "test".into(),
         version: semver::Version::new(1, 0, 0),
         description: String::new(),

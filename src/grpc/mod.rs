@@ -8,6 +8,7 @@ mod convert_audit;
 mod convert_drift;
 mod convert_join;
 mod engine;
+mod health;
 mod join;
 mod pages;
 mod probe;

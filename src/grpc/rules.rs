@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use crate::service::{LoadError, Served, Service};
+use crate::service::{LoadError, Served, Service, Trigger};
 
 use super::{
     admission::Admission,
@@ -79,9 +79,11 @@ impl Rules for RulesApi {
             loaded_at: Some(convert::timestamp(now.served.loaded_at)),
             packs: packs(&now.served),
             warnings: now.served.warnings.iter().map(convert::diagnostic).collect(),
-            refused: now.refused.map(|load| wire::RefusedLoad {
-                refused_at: Some(convert::timestamp(load.at)),
-                diagnostics: load.diagnostics.iter().map(convert::diagnostic).collect(),
+            stale_since: now.stale.as_ref().map(|stale| convert::timestamp(stale.since)),
+            refused: now.stale.map(|stale| wire::RefusedLoad {
+                refused_at: Some(convert::timestamp(stale.refused.at)),
+                diagnostics: stale.refused.diagnostics.iter().map(convert::diagnostic).collect(),
+                rendered: stale.refused.rendered.to_string(),
             }),
             session_count: now.generations.values().sum(),
             last_record: now.last_record,
@@ -99,7 +101,7 @@ impl Rules for RulesApi {
                 let (valid, diagnostics) = match self.service.validate().await {
                     Ok(warnings) => (true, warnings),
                     Err(LoadError::Refused(load)) => (false, load.diagnostics.to_vec()),
-                    Err(broke @ LoadError::Broke) => return Err(broke.into()),
+                    Err(other) => return Err(other.into()),
                 };
                 let diagnostics = diagnostics.iter().map(convert::diagnostic).collect();
                 Ok(Response::new(wire::ValidateResponse { valid, diagnostics }))
@@ -109,9 +111,11 @@ impl Rules for RulesApi {
 
     async fn reload(&self, request: Request<wire::ReloadRequest>) -> Result<Response<wire::ReloadResponse>, Status> {
         let admitted = self.admission.admit(&request)?;
+        let request = request.into_inner();
+        let named = convert::named("Reload", &request.request_id, &request, self.service.prints())?;
         let service = self.service.clone();
         // A task of its own: a caller who gives up does not stop it half-way.
-        let reload = tokio::spawn(async move { service.reload().await });
+        let reload = tokio::spawn(async move { service.reload_for(Trigger::Asked, named).await });
         admitted
             .run(async {
                 let served = reload.await.map_err(|_| Status::from(LoadError::Broke))??;

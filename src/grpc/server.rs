@@ -12,18 +12,16 @@ use std::{
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    server::NamedService,
     service::InterceptorLayer,
     transport::{Server, server::TcpIncoming},
 };
-use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     audit::{SledStore, Store, StoreError},
-    config::Settings,
+    config::{Settings, Watch},
     service::{
         AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, QueryError, RedactionKey,
-        Retention, Service, SessionKey, SessionLimits, Writer, WriterSettings, read_checkpoint_key,
+        Retention, Service, SessionKey, SessionLimits, WatchSettings, Writer, WriterSettings, read_checkpoint_key,
     },
 };
 
@@ -31,6 +29,7 @@ use super::{
     admission::{Admission, note_deadline},
     audit::AuditApi,
     engine::{EngineApi, RequestLimits},
+    health::Health,
     rules::RulesApi,
     wire::{
         DESCRIPTORS, audit_server::AuditServer, policy_engine_server::PolicyEngineServer, rules_server::RulesServer,
@@ -82,7 +81,7 @@ pub struct Running {
     address: SocketAddr,
     service: Arc<Service>,
     writer: Writer,
-    health: HealthReporter,
+    health: Health,
     admission: Admission,
     draining: CancellationToken,
     closing: CancellationToken,
@@ -92,14 +91,6 @@ pub struct Running {
     wait: Duration,
     limit: Duration,
 }
-
-/// The names under which health is reported.
-const SERVICES: [&str; 4] = [
-    "",
-    <PolicyEngineServer<EngineApi> as NamedService>::NAME,
-    <RulesServer<RulesApi> as NamedService>::NAME,
-    <AuditServer<AuditApi> as NamedService>::NAME,
-];
 
 /// How long answers that are ready may take to reach their callers once all calls have ended: what is recorded should be
 /// known to its caller, on a busy machine too.
@@ -179,8 +170,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     };
     let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 
-    let (health, health_service) = tonic_health::server::health_reporter();
-    say(&health, ServingStatus::NotServing).await;
+    let (health, health_service) = Health::new().await;
     let [draining, closing, cut] = std::array::from_fn(|_| CancellationToken::new());
     let admission = Admission::new(settings.max_calls, draining.clone(), cut.clone());
     let engine = EngineApi {
@@ -218,11 +208,12 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     // Recorded before the first call can be judged under these rules.
     service.activate().await?;
     let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
-    say(&health, ServingStatus::Serving).await;
+    health.serving().await;
     tracing::info!(%address, packs = service.served().pack_refs().len(), "serving");
 
-    let helpers = vec![
-        tokio::spawn(watch_store(failure, health.clone(), draining.clone())),
+    let most = (!settings.max_staleness.is_zero()).then_some(settings.max_staleness);
+    let mut helpers = vec![
+        tokio::spawn(health.clone().keep(failure, service.stale(), most, draining.clone())),
         tokio::spawn(sweep_sessions(service.clone(), settings.session_ttl)),
         tokio::spawn(retain_records(
             service.clone(),
@@ -232,6 +223,14 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
             },
         )),
     ];
+    if settings.watch != Watch::Off {
+        let watching = WatchSettings {
+            hints: settings.watch == Watch::On,
+            poll: (!settings.watch_poll.is_zero()).then_some(settings.watch_poll),
+            settle: settings.watch_settle,
+        };
+        helpers.push(tokio::spawn(service.clone().watch_rules(watching)));
+    }
     Ok(Running {
         address,
         service,
@@ -263,7 +262,7 @@ impl Running {
     /// calls in progress up to the limit, and all that was judged to disk.
     pub async fn shut_down(self) -> Ended {
         tracing::info!("stopping");
-        say(&self.health, ServingStatus::NotServing).await;
+        self.health.not_serving().await;
         tokio::time::sleep(self.wait).await;
         self.draining.cancel();
         self.closing.cancel();
@@ -288,34 +287,6 @@ impl Running {
         let ended = Ended { drained, kept: written && failure.borrow().is_none() };
         tracing::info!(drained = ended.drained, kept = ended.kept, "stopped");
         ended
-    }
-}
-
-async fn say(health: &HealthReporter, status: ServingStatus) {
-    for service in SERVICES {
-        health.set_service_status(service, status).await;
-    }
-}
-
-/// Says SERVING while judgements can be recorded, and NOT_SERVING while they cannot.
-async fn watch_store(
-    mut failure: tokio::sync::watch::Receiver<Option<AuditError>>,
-    health: HealthReporter,
-    draining: CancellationToken,
-) {
-    loop {
-        // An error means that the writer is gone, which is as bad.
-        let gone = failure.wait_for(Option::is_some).await.is_err();
-        if draining.is_cancelled() {
-            return;
-        }
-        say(&health, ServingStatus::NotServing).await;
-        tracing::error!("not serving: nothing can be recorded");
-        if gone || failure.wait_for(Option::is_none).await.is_err() || draining.is_cancelled() {
-            return;
-        }
-        say(&health, ServingStatus::Serving).await;
-        tracing::info!("serving again");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     engine::EvaluateError,
     service::{
         AuditError, CloseError, DriftError, ItemError, JudgeError, KeepError, LoadError, MetricsError, ObserveError,
-        QueryError, RequestError, RevealError, ScoreError, TransferError,
+        QueryError, ReloadError, RequestError, RevealError, ScoreError, TransferError,
     },
 };
 
@@ -351,6 +351,11 @@ impl From<LoadError> for Status {
         let message = e.to_string();
         match e {
             LoadError::Broke => broke("loading the rules broke"),
+            LoadError::Unsettled => {
+                let mut details = reason("RULES_UNSETTLED", &[]);
+                details.set_retry_info(Some(RETRY_AFTER));
+                with(Code::Aborted, message, details)
+            }
             LoadError::Refused(load) => {
                 let errors: Vec<&diag::Record> =
                     load.diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
@@ -369,6 +374,16 @@ impl From<LoadError> for Status {
                 });
                 with(Code::FailedPrecondition, format!("{message}{first}; the rules before keep serving"), details)
             }
+        }
+    }
+}
+
+impl From<ReloadError> for Status {
+    fn from(e: ReloadError) -> Status {
+        match e {
+            ReloadError::Load(e) => e.into(),
+            ReloadError::Request(e) => e.into(),
+            ReloadError::Audit(e) => e.into(),
         }
     }
 }

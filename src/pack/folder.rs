@@ -19,7 +19,7 @@ pub(super) const MAX_FILES: usize = 50_000;
 const MAX_FOLDER_DEPTH: usize = 8;
 
 /// The files of a pack by their path in it, and what could not be read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Folder {
     pub(super) files: BTreeMap<PathBuf, Vec<u8>>,
     /// Files and folders whose content does not matter.

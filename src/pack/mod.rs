@@ -2,7 +2,7 @@
 //! texts and its tests.
 //!
 //! A pack is read from a folder ([`read_pack`]) or from files in memory ([`read_pack_files`]), a rules folder
-//! with [`read_rules`]. Reading finds every mistake of every file at once. YAML comes in through one file,
+//! with [`read_rules`], which is [`RuleFiles::read`] and then [`read_rule_files`]. Reading finds every mistake of every file at once. YAML comes in through one file,
 //! [`yaml`], and its shapes stay in this room: what leaves it is a [`PackSpec`].
 
 mod cases;
@@ -21,13 +21,15 @@ mod probes;
 mod read;
 mod redaction;
 mod scoring;
+mod snapshot;
 mod spec;
 mod terms;
 mod tools;
 mod yaml;
 
 pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
-pub use read::{read_pack, read_pack_files, read_rules};
+pub use read::{read_pack, read_pack_files, read_rule_files, read_rules};
+pub use snapshot::{PackFiles, RuleFiles};
 pub use spec::{
     Calibration, ComponentsSpec, DriftHalf, DriftSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec,
     RewardSpec, RuleSources, Spanned, TestCase,

@@ -16,12 +16,13 @@ use crate::{
 use super::{
     cases::{self, Names},
     drift_cases::{self, DriftTests},
-    folder::{FileProblem, Folder, sorted_names},
+    folder::{FileProblem, Folder},
     layout::{self, Part},
     lexicon,
     manifest::{self, Manifest},
     node::Node,
     payment, probes, redaction, scoring,
+    snapshot::{Entry, RuleFiles},
     spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
     terms, tools, yaml,
 };
@@ -45,10 +46,15 @@ fn read_one(shown: &Path, folder: Folder) -> (PackSources, Diagnostics) {
 
 /// Reads every pack of a rules folder: each of its folders is one. Two packs of the same name are an error.
 pub fn read_rules(dir: &Path) -> (RuleSources, Diagnostics) {
+    read_rule_files(RuleFiles::read(dir))
+}
+
+/// Reads every pack of a rules folder that is in memory.
+pub fn read_rule_files(files: RuleFiles) -> (RuleSources, Diagnostics) {
     let mut reading = Reading::default();
     let mut packs: Vec<PackSpec> = Vec::new();
-    for path in reading.pack_folders(dir) {
-        let pack = reading.pack(&path, Folder::read(&path, dir));
+    for (path, folder) in reading.pack_folders(files) {
+        let pack = reading.pack(&path, folder);
         if let Some(first) = packs.iter().find(|p| p.name.value == pack.name.value) {
             let what = format!("two packs have the name {}", quote(&pack.name.value));
             reading.diags.push(
@@ -78,35 +84,37 @@ struct Reading {
 
 impl Reading {
     /// The folders of a rules folder.
-    fn pack_folders(&mut self, dir: &Path) -> Vec<PathBuf> {
-        let names = match sorted_names(dir) {
-            Ok(names) => names,
-            Err(error) => {
-                self.report(dir, &FileProblem::from(error));
-                return Vec::new();
-            }
-        };
+    fn pack_folders(&mut self, files: RuleFiles) -> Vec<(PathBuf, Folder)> {
+        let RuleFiles { dir, entries, problem } = files;
+        if let Some(problem) = problem {
+            self.report(&dir, &problem);
+            return Vec::new();
+        }
         let mut folders = Vec::new();
-        for path in names.into_iter().map(|name| dir.join(name)) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.file_name().is_some_and(|name| Part::of(Path::new(name)) == Part::Manifest) {
-                let span = self.place(&path);
-                self.diags.push(
-                    Diagnostic::error(Code::NoPack, span, "this folder is a pack, not a folder of packs")
-                        .help("give the folder that holds it"),
-                );
-                return Vec::new();
-            } else if path.file_name().is_some_and(|name| Part::of(Path::new(name)) != Part::Ignored) {
-                let span = self.place(&path);
-                self.diags.push(
-                    Diagnostic::warning(Code::FileUnknown, span, "nothing reads this file")
-                        .help("a rules folder holds one folder for each pack"),
-                );
+        for (path, entry) in entries {
+            let part = path.file_name().map(|name| Part::of(Path::new(name)));
+            match entry {
+                Entry::Pack(folder) => folders.push((path, folder)),
+                Entry::Stray if part == Some(Part::Manifest) => {
+                    let span = self.place(&path);
+                    self.diags.push(
+                        Diagnostic::error(Code::NoPack, span, "this folder is a pack, not a folder of packs")
+                            .help("give the folder that holds it"),
+                    );
+                    return Vec::new();
+                }
+                Entry::Stray if part == Some(Part::Ignored) => {}
+                Entry::Stray => {
+                    let span = self.place(&path);
+                    self.diags.push(
+                        Diagnostic::warning(Code::FileUnknown, span, "nothing reads this file")
+                            .help("a rules folder holds one folder for each pack"),
+                    );
+                }
             }
         }
         if folders.is_empty() {
-            let span = self.place(dir);
+            let span = self.place(&dir);
             self.diags.push(
                 Diagnostic::error(Code::NoPack, span, "this rules folder holds no pack")
                     .help("a pack is a folder in it with a `pack.yaml`"),

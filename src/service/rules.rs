@@ -1,22 +1,40 @@
-//! The served set of rule packs, and its reload: one function for the signal and the RPC.
+//! The served set of rule packs and what became of the last load.
 //!
 //! A set is swapped in whole. Each call loads the set once; each session keeps the pack that it
-//! began with.
+//! began with. How a new set comes in is told in `reload`.
+
+mod hints;
+mod load;
+mod settle;
+mod watch;
 
 use std::{
     collections::HashMap,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, MutexGuard, watch as told};
 
 use crate::{
     audit::PackRef,
-    diag::{self, Style},
-    engine::{self, Loaded, Pack, RuleSet},
+    diag,
+    engine::{Pack, RuleSet},
+    model::Digest,
+    pack::RuleFiles,
 };
+
+pub use load::{Candidate, RefusedLoad};
+pub use watch::WatchSettings;
+
+use load::Loader;
+
+/// How long a folder may go on changing under somebody who asks for its rules to be loaded.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The settle time of somebody who asks, once two readings did not agree.
+const ASKED_SETTLE: Duration = Duration::from_millis(250);
 
 /// A compiled set and when it began to serve.
 #[derive(Debug)]
@@ -29,13 +47,16 @@ pub struct Served {
     pub loaded_at: SystemTime,
     /// Warnings about it.
     pub warnings: Vec<diag::Record>,
+    /// The fingerprint of the files that it was compiled from.
+    pub fingerprint: Digest,
     refs: HashMap<Arc<str>, Arc<PackRef>>,
 }
 
 impl Served {
-    fn new(set: RuleSet, warnings: Vec<diag::Record>, generation: u64) -> Served {
+    fn new(candidate: Candidate, generation: u64) -> Served {
+        let Candidate { set, warnings, fingerprint } = candidate;
         let refs = set.iter().map(|pack| (pack.name().clone(), Arc::new(reference(pack)))).collect();
-        Served { set, generation, loaded_at: SystemTime::now(), warnings, refs }
+        Served { set, generation, loaded_at: SystemTime::now(), warnings, fingerprint, refs }
     }
 
     /// What records say about a pack of this set.
@@ -56,47 +77,87 @@ pub fn reference(pack: &Pack) -> PackRef {
     PackRef { name: pack.name().clone(), version: pack.version().to_string().into(), digest: *pack.digest() }
 }
 
-/// A load that was refused.
+/// The rules on disk are not those that are served.
 #[derive(Clone, Debug)]
-pub struct RefusedLoad {
-    /// When.
-    pub at: SystemTime,
-    /// Why: errors, and the warnings beside them.
-    pub diagnostics: Arc<[diag::Record]>,
-    /// The same for people, with source lines and carets.
-    pub rendered: Arc<str>,
+pub struct Stale {
+    /// Since when: the first load that was refused, with none accepted since.
+    pub since: SystemTime,
+    /// The same on a clock that is not set.
+    pub since_instant: Instant,
+    /// The last load.
+    pub refused: RefusedLoad,
 }
 
-/// Why rules could not be loaded.
+/// Why rules were not loaded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LoadError {
     /// They have errors.
-    #[error("the rules have {} error(s)", .0.diagnostics.iter().filter(|d| d.severity == diag::Severity::Error).count())]
+    #[error("the rules have {} error(s)", .0.errors())]
     Refused(RefusedLoad),
+    /// Somebody is writing them.
+    #[error("the rules folder does not come to rest: somebody is still writing to it")]
+    Unsettled,
     /// The loading itself broke; nothing is known about the rules.
     #[error("loading the rules broke")]
     Broke,
 }
 
+/// Why rules are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Somebody asks for it.
+    Asked,
+    /// The folder changed, and came to rest at this fingerprint.
+    Settled(Digest),
+}
+
 /// The rules that are served.
 #[derive(Debug)]
 pub struct LiveRules {
-    folder: PathBuf,
+    loader: Loader,
     current: ArcSwap<Served>,
-    refused: Mutex<Option<RefusedLoad>>,
-    /// One compilation at a time.
-    reloading: tokio::sync::Mutex<()>,
+    stale: told::Sender<Option<Stale>>,
+    /// One load at a time, whoever asks: a large set takes memory to compile.
+    loading: Mutex<()>,
+}
+
+/// The right to load, for one at a time.
+pub type Alone<'a> = MutexGuard<'a, ()>;
+
+/// What a load led to.
+#[derive(Debug)]
+pub enum Prepared {
+    /// The rules on disk are served already.
+    Same(Arc<Served>),
+    /// They can be served.
+    New(Arc<Served>),
+    /// They cannot.
+    Refused(RefusedLoad),
 }
 
 impl LiveRules {
     /// Loads the first set; blocks while it compiles.
     pub fn load(folder: &Path) -> Result<LiveRules, LoadError> {
-        let (set, warnings) = compile(folder).map_err(LoadError::Refused)?;
+        let loader = Loader::new(folder);
+        let mut read = loader.read();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let again = loader.read();
+            if again.1 == read.1 {
+                break;
+            }
+            if Instant::now() > until {
+                return Err(LoadError::Unsettled);
+            }
+            std::thread::sleep(ASKED_SETTLE);
+            read = again;
+        }
+        let candidate = loader.load(read.0, read.1).map_err(LoadError::Refused)?;
         Ok(LiveRules {
-            folder: folder.to_owned(),
-            current: ArcSwap::from_pointee(Served::new(set, warnings, 1)),
-            refused: Mutex::new(None),
-            reloading: tokio::sync::Mutex::new(()),
+            loader,
+            current: ArcSwap::from_pointee(Served::new(candidate, 1)),
+            stale: told::Sender::new(None),
+            loading: Mutex::new(()),
         })
     }
 
@@ -105,70 +166,104 @@ impl LiveRules {
         self.current.load_full()
     }
 
-    /// The last load, if it was refused.
-    pub fn refused(&self) -> Option<RefusedLoad> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// How the rules on disk stand to those that are served: `Some` while they are refused.
+    pub fn stale(&self) -> told::Receiver<Option<Stale>> {
+        self.stale.subscribe()
     }
 
-    /// What is wrong with the rules as they now stand on disk.
-    pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
-        // A large set takes memory to compile: once at a time, whoever asks.
-        let _alone = self.reloading.lock().await;
-        let folder = self.folder.clone();
-        match tokio::task::spawn_blocking(move || compile(&folder)).await {
-            Ok(Ok((_, warnings))) => Ok(warnings),
-            Ok(Err(refused)) => Err(LoadError::Refused(refused)),
-            Err(_) => Err(LoadError::Broke),
+    /// Waits until nobody else loads.
+    pub async fn alone(&self) -> Alone<'_> {
+        self.loading.lock().await
+    }
+
+    /// Loads the rules as they now stand on disk, off the serving threads; serves nothing yet.
+    pub async fn prepare(&self, _alone: &Alone<'_>, trigger: Trigger) -> Result<Prepared, LoadError> {
+        let (files, fingerprint) = self.settled(trigger).await?;
+        let served = self.current();
+        if served.fingerprint == fingerprint {
+            return Ok(Prepared::Same(served));
         }
+        let loader = self.loader.clone();
+        let loaded = tokio::task::spawn_blocking(move || loader.load(files, fingerprint));
+        Ok(match loaded.await.map_err(|_| LoadError::Broke)? {
+            Ok(candidate) => Prepared::New(Arc::new(Served::new(candidate, served.generation + 1))),
+            Err(refused) => Prepared::Refused(refused),
+        })
     }
 
-    /// Compiles the rules as they now stand on disk, off the serving threads, and serves them; on
-    /// any error the set before keeps serving. `activate` is called with the new set before it
-    /// serves.
-    pub async fn reload<F: Future<Output = ()>>(
-        &self,
-        activate: impl FnOnce(Arc<Served>) -> F,
-    ) -> Result<Arc<Served>, LoadError> {
-        let _alone = self.reloading.lock().await;
-        let folder = self.folder.clone();
-        let compiled = tokio::task::spawn_blocking(move || compile(&folder)).await.map_err(|_| LoadError::Broke)?;
-        let (set, warnings) = match compiled {
-            Ok(compiled) => compiled,
-            Err(refused) => {
-                tracing::error!(
-                    errors = refused.diagnostics.len(),
-                    "the rules were refused; the set before keeps serving"
-                );
-                for d in refused.diagnostics.iter() {
-                    tracing::error!(code = d.code.text(), file = %d.place.file, line = d.place.line, column = d.place.column, "{}", d.message);
-                }
-                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused.clone());
-                return Err(LoadError::Refused(refused));
-            }
-        };
-        let served = Arc::new(Served::new(set, warnings, self.current().generation + 1));
-        activate(served.clone()).await;
+    /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
+    pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
+        let _alone = self.alone().await;
+        let (files, fingerprint) = self.settled(Trigger::Asked).await?;
+        let loader = self.loader.clone();
+        let loaded = tokio::task::spawn_blocking(move || loader.load(files, fingerprint));
+        loaded.await.map_err(|_| LoadError::Broke)?.map(|c| c.warnings).map_err(LoadError::Refused)
+    }
+
+    /// Serves a set that was prepared.
+    pub fn serve(&self, _alone: &Alone<'_>, served: Arc<Served>) {
         let before = self.current.swap(served.clone());
+        self.stale.send_replace(None);
         for gone in before.set.iter().filter(|pack| served.set.get(pack.name()).is_none()) {
             tracing::warn!(pack = %gone.name(), "the pack is no longer there: new sessions under it are refused");
         }
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
         tracing::info!(generation = served.generation, packs = served.refs.len(), "the rules were reloaded");
         // A large set takes its time to be freed.
         tokio::task::spawn_blocking(move || drop(before));
-        Ok(served)
     }
-}
 
-fn compile(folder: &Path) -> Result<(RuleSet, Vec<diag::Record>), RefusedLoad> {
-    let Loaded { result, diagnostics, sources } = engine::load_rules(folder);
-    let records = diagnostics.records(&sources);
-    match result {
-        Some(set) => Ok((set, records)),
-        None => Err(RefusedLoad {
-            at: SystemTime::now(),
-            diagnostics: records.into(),
-            rendered: diagnostics.render(&sources, Style::Plain).into(),
-        }),
+    /// The rules on disk are those that are served.
+    pub fn confirm(&self, _alone: &Alone<'_>) {
+        if self.stale.send_replace(None).is_some() {
+            tracing::info!("the rules on disk are again those that are served");
+        }
+    }
+
+    /// Notes that a load was refused.
+    pub fn refuse(&self, _alone: &Alone<'_>, refused: RefusedLoad) {
+        tracing::error!(errors = refused.errors(), "the rules were refused; the set before keeps serving");
+        for d in refused.diagnostics.iter() {
+            tracing::error!(code = d.code.text(), file = %d.place.file, line = d.place.line, column = d.place.column, "{}", d.message);
+        }
+        self.stale.send_modify(|stale| {
+            let first = (refused.at, Instant::now());
+            let (since, since_instant) = stale.as_ref().map_or(first, |stale| (stale.since, stale.since_instant));
+            *stale = Some(Stale { since, since_instant, refused });
+        });
+    }
+
+    /// True if there is nothing to do about these files: they are served, or they were refused and nothing else
+    /// happened since.
+    fn knows(&self, fingerprint: &Digest) -> bool {
+        match self.stale.borrow().as_ref() {
+            Some(stale) => stale.refused.fingerprint == *fingerprint,
+            None => self.current.load().fingerprint == *fingerprint,
+        }
+    }
+
+    /// Reads the folder until two readings agree.
+    async fn settled(&self, trigger: Trigger) -> Result<(RuleFiles, Digest), LoadError> {
+        let mut before = match trigger {
+            Trigger::Asked => self.read().await?.1,
+            Trigger::Settled(fingerprint) => fingerprint,
+        };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (files, fingerprint) = self.read().await?;
+            if fingerprint == before {
+                return Ok((files, fingerprint));
+            }
+            // Whoever watches goes on watching.
+            if trigger != Trigger::Asked || Instant::now() > until {
+                return Err(LoadError::Unsettled);
+            }
+            before = fingerprint;
+            tokio::time::sleep(ASKED_SETTLE).await;
+        }
+    }
+
+    async fn read(&self) -> Result<(RuleFiles, Digest), LoadError> {
+        let loader = self.loader.clone();
+        tokio::task::spawn_blocking(move || loader.read()).await.map_err(|_| LoadError::Broke)
     }
 }

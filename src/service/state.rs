@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{
-    audit::{Draft, RecordNumber, Store, StoreError},
-    diag,
-};
+use crate::audit::{RecordNumber, Store, StoreError};
 
 use super::{
     drift::DriftSessions,
@@ -17,9 +14,9 @@ use super::{
     keys::Keys,
     requests::Requests,
     resume::Dormant,
-    rules::{LiveRules, LoadError, RefusedLoad, Served},
+    rules::{LiveRules, Served, Stale},
     sessions::{SessionLimits, Sessions},
-    writer::{AuditError, AuditLog},
+    writer::AuditLog,
 };
 
 /// Decides and records.
@@ -42,8 +39,8 @@ pub struct Service {
 pub struct Status {
     /// The served set.
     pub served: Arc<Served>,
-    /// The last load, if it was refused.
-    pub refused: Option<RefusedLoad>,
+    /// What became of the rules on disk, if they are not those that are served.
+    pub stale: Option<Stale>,
     /// Open sessions per generation of rules.
     pub generations: BTreeMap<u64, u64>,
     /// The number of the last stored record.
@@ -70,40 +67,21 @@ impl Service {
         }
     }
 
-    /// Records that the first set serves.
-    pub async fn activate(&self) -> Result<(), AuditError> {
-        let served = self.rules.current();
-        self.record_activation(&served).await
-    }
-
-    /// Loads the rules as they now stand on disk, records that they serve, and serves them.
-    pub async fn reload(&self) -> Result<Arc<Served>, LoadError> {
-        self.rules
-            .reload(|served| async move {
-                // A store that fails has already made the service stop serving; the rules on disk
-                // are then still the better ones.
-                if let Err(e) = self.record_activation(&served).await {
-                    tracing::error!(error = %e, "the activation of rules was not recorded");
-                }
-            })
-            .await
-    }
-
-    /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
-    pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
-        self.rules.validate().await
-    }
-
     /// The served set.
     pub fn served(&self) -> Arc<Served> {
         self.rules.current()
+    }
+
+    /// Changes when the rules on disk become others than those that are served, and when they are the same again.
+    pub fn stale(&self) -> tokio::sync::watch::Receiver<Option<Stale>> {
+        self.rules.stale()
     }
 
     /// The state.
     pub fn status(&self) -> Result<Status, StoreError> {
         Ok(Status {
             served: self.rules.current(),
-            refused: self.rules.refused(),
+            stale: self.rules.stale().borrow().clone(),
             generations: self.sessions.generations(),
             last_record: self.store.last()?,
         })
@@ -136,10 +114,5 @@ impl Service {
     /// Time on the service's clock.
     pub(super) fn now(&self) -> Duration {
         self.began.elapsed()
-    }
-
-    async fn record_activation(&self, served: &Served) -> Result<(), AuditError> {
-        let drafts = served.pack_refs().into_iter().map(Draft::Activated).collect();
-        self.audit.place().await?.record_durably(drafts).done().await.map(|_| ())
     }
 }

@@ -14,6 +14,7 @@ mod kill;
 mod limits;
 mod manners;
 mod observe;
+mod reload;
 mod resume;
 mod retries;
 mod reveal;

@@ -19,7 +19,7 @@ async fn packs_are_listed_page_by_page_and_shown_with_their_policies() {
         write_pack(house.rules.path(), name, "2.1.0", GUARD);
     }
     let mut rules = house.rules_api().await;
-    rules.reload(ReloadRequest {}).await.unwrap();
+    rules.reload(ReloadRequest::default()).await.unwrap();
     let first = ListPacksRequest { page_size: 2, page_token: String::new() };
     let first = rules.list_packs(first).await.unwrap().into_inner();
     assert_eq!(first.packs.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["alpha", "guard"]);
@@ -45,7 +45,7 @@ async fn a_reload_serves_new_sessions_and_open_ones_keep_what_they_began_with() 
     let mut rules = house.rules_api().await;
     let before = engine.observe(request("old", items(0, [pays(&[500])]))).await.unwrap().into_inner();
     write_pack(house.rules.path(), "guard", "1.1.0", &GUARD.replace("> 100", "> 1000"));
-    let loaded = rules.reload(ReloadRequest {}).await.unwrap().into_inner();
+    let loaded = rules.reload(ReloadRequest::default()).await.unwrap().into_inner();
     assert_eq!((loaded.generation, loaded.packs[0].version.as_str()), (2, "1.1.0"));
     assert_ne!(loaded.packs[0].digest, before.pack_digest);
 
@@ -68,7 +68,7 @@ async fn a_broken_set_is_refused_whole_with_its_diagnostics_and_the_one_before_k
 
     let checked = rules.validate(ValidateRequest {}).await.unwrap().into_inner();
     assert!(!checked.valid);
-    let refused = rules.reload(ReloadRequest {}).await.unwrap_err();
+    let refused = rules.reload(ReloadRequest::default()).await.unwrap_err();
     assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::FailedPrecondition, "RULES_REFUSED"));
     let details = refused.get_error_details();
     let violation = &details.precondition_failure().unwrap().violations[0];
@@ -85,7 +85,7 @@ async fn a_broken_set_is_refused_whole_with_its_diagnostics_and_the_one_before_k
 
     fs::remove_dir_all(house.rules.path().join("broken")).unwrap();
     assert!(rules.validate(ValidateRequest {}).await.unwrap().into_inner().valid);
-    rules.reload(ReloadRequest {}).await.unwrap();
+    rules.reload(ReloadRequest::default()).await.unwrap();
     let status = rules.get_status(GetStatusRequest {}).await.unwrap().into_inner();
     assert_eq!((status.generation, status.refused), (2, None));
 }

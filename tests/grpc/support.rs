@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use probity::{
     audit::{Store, StoreError},
-    config::Settings,
+    config::{Settings, Watch},
     grpc::{
         self, Ended, Running, StartError,
         wire::{
@@ -90,6 +90,8 @@ impl House {
         settings.rules = rules.path().to_owned();
         settings.data = data.path().join("store");
         settings.listen.set_port(0);
+        // Tests change rules and load them when they say so; those of the watch turn it on.
+        settings.watch = Watch::Off;
         change(&mut settings);
         House { rules, data, running: None, settings }
     }

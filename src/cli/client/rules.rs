@@ -40,7 +40,7 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
 
 /// Makes the server load its rules anew.
 pub async fn reload(channel: Channel, format: Format) -> Outcome {
-    let loaded = match RulesClient::new(channel).reload(ReloadRequest {}).await {
+    let loaded = match RulesClient::new(channel).reload(ReloadRequest::default()).await {
         Ok(loaded) => loaded.into_inner(),
         Err(status) => {
             let no = status.code() == Code::FailedPrecondition;

@@ -1,0 +1,78 @@
+//! A new set of rules: prepared, recorded, served, in this order and in one function, whoever asks. A signal, an RPC and
+//! the watch of the folder all come here.
+
+use std::sync::Arc;
+
+use crate::{audit::Draft, diag};
+
+use super::{
+    Service,
+    requests::{Named, RequestError, Turn},
+    rules::{LoadError, Prepared, Served, Trigger},
+    writer::AuditError,
+};
+
+/// Why the rules on disk do not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// They cannot.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The store cannot be read, or the request's name stands for another one.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// It could not be recorded that they serve, so they do not.
+    #[error("not recorded: {0}")]
+    Audit(#[from] AuditError),
+}
+
+impl Service {
+    /// Records that the first set serves.
+    pub async fn activate(&self) -> Result<(), AuditError> {
+        let served = self.rules.current();
+        self.audit.place().await?.record_durably(activation(&served)).done().await.map(|_| ())
+    }
+
+    /// Loads the rules as they now stand on disk and serves them.
+    pub async fn reload(&self) -> Result<Arc<Served>, ReloadError> {
+        self.reload_for(Trigger::Asked, None).await
+    }
+
+    /// The same for a request, which may have a name: one that was answered is answered with what is served now.
+    pub async fn reload_for(&self, trigger: Trigger, named: Option<Named>) -> Result<Arc<Served>, ReloadError> {
+        let _turn = match self.turn(named.as_ref()).await? {
+            Turn::Repeated(_) => return Ok(self.rules.current()),
+            new => new,
+        };
+        let alone = self.rules.alone().await;
+        match self.rules.prepare(&alone, trigger).await? {
+            Prepared::Same(served) => {
+                self.rules.confirm(&alone);
+                Ok(served)
+            }
+            Prepared::New(served) => {
+                let place = self.audit.place().await?;
+                // From here on the record is ahead of every judgement under the new set. A store that fails now has
+                // made the service stop serving, and stores it first when it works again.
+                if let Err(e) = place.answer(named, activation(&served), Vec::new()).done().await {
+                    tracing::error!(error = %e, "the activation of rules is not yet stored");
+                }
+                self.rules.serve(&alone, served.clone());
+                Ok(served)
+            }
+            Prepared::Refused(refused) => {
+                self.rules.refuse(&alone, refused.clone());
+                Err(LoadError::Refused(refused).into())
+            }
+        }
+    }
+
+    /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
+    pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
+        self.rules.validate().await
+    }
+}
+
+fn activation(served: &Served) -> Vec<Draft> {
+    served.pack_refs().into_iter().map(Draft::Activated).collect()
+}
