@@ -104,6 +104,34 @@ fn a_denied_message_denies_each_of_its_calls() {
     assert_eq!(step.hits.len(), 1);
 }
 
+/// Where one of the values that all steps must equal is not there, the others still decide.
+#[test]
+fn an_order_under_two_values_is_decided_by_the_one_that_is_there() {
+    let pack = pack(
+        r#"
+        policy P "first get, then check, of the same" {
+          severity 1
+          on call put
+          deny unless once(call get where it.args.a == args.a and it.args.n == args.n
+            then call check where it.args.a == args.a and it.args.n == args.n)
+        }
+        "#,
+    );
+    let mut session = Session::new(pack);
+    session.message(&calls(&[("get", r#"{"a":"x","n":1}"#)])).unwrap();
+    session.message(&calls(&[("check", r#"{"a":"x","n":1}"#)])).unwrap();
+    let mut put = |args: &str| {
+        let step = session.message(&calls(&[("put", args)])).unwrap();
+        (step.hits.len(), step.undecided.len())
+    };
+    assert_eq!(put(r#"{"a":"x","n":1}"#), (0, 0));
+    assert_eq!(put(r#"{"a":"x"}"#), (0, 1));
+    assert_eq!(put(r#"{"n":1}"#), (0, 1));
+    assert_eq!(put("{}"), (0, 1));
+    assert_eq!(put(r#"{"a":"y"}"#), (1, 0));
+    assert_eq!(put(r#"{"n":2}"#), (1, 0));
+}
+
 #[test]
 fn facts_history_and_windows_work_together() {
     let pack = pack(

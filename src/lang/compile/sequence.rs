@@ -80,7 +80,7 @@ impl<'a> Compiler<'a> {
         let mut slots = Slots::new();
         let mut ask = SequenceAsk {
             sequence: 0,
-            twin: None,
+            twins: Vec::new(),
             present: Vec::new(),
             key: Vec::new(),
             late: Vec::new(),
@@ -148,8 +148,8 @@ impl<'a> Compiler<'a> {
         let default = ast::Gap::default();
         let this = self.gap(sequence.this.as_ref().unwrap_or(&default), steps.len(), true, &slots, &inner, &mut ask);
         let compiled = Sequence { steps, this, span: at };
-        if let Some((twin, joined)) = twin(&compiled, &ask.key) {
-            ask.twin = Some((self.keep_sequence(twin, &ask, &slots), joined));
+        for twin in twins(&compiled, &ask.key) {
+            ask.twins.push((self.keep_sequence(twin.sequence, &ask, &slots), twin.without));
         }
         ask.sequence = self.keep_sequence(compiled, &ask, &slots);
         Typed::new(at, NodeKind::Sequence(Box::new(ask)), Ty::Bool)
@@ -260,29 +260,52 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The same pattern without the joins with the judged event that steps are joined on among themselves, and
-/// which of the keys those are; none if there are none.
-fn twin(sequence: &Sequence, key: &[Node]) -> Option<(Sequence, Vec<bool>)> {
+/// The same pattern without some of the values of the judged event that steps are joined on among themselves.
+struct Twin {
+    sequence: Sequence,
+    /// Which of the keys it is without.
+    without: Vec<bool>,
+}
+
+/// A twin for each set of the values that steps are joined on; the last is without all of them.
+fn twins(sequence: &Sequence, key: &[Node]) -> Vec<Twin> {
     let texts: Vec<String> = key.iter().map(|node| format!("{node:?}")).collect();
-    let by_end = |asked: &Asked| matches!(asked, Asked::End(_));
-    let grouped = sequence.steps.iter().flat_map(|step| &step.asked).filter_map(|asked| match asked {
+    let joined = sequence.steps.iter().flat_map(|step| &step.asked).filter_map(|asked| match asked {
         Asked::End(i) => texts.get(*i),
         Asked::Value(_) => None,
     });
-    let grouped: BTreeSet<&String> = grouped.collect();
-    if grouped.is_empty() {
-        return None;
-    }
-    let joined: Vec<bool> = texts.iter().map(|text| grouped.contains(text)).collect();
+    let joined: BTreeSet<&String> = joined.collect();
+    // Each value takes two keys at least, and there are at most four.
+    let sets = 1..1usize << joined.len().min(MAX_KEYS / 2);
+    let twin = |set: usize| {
+        let without = |text: &String| joined.iter().position(|value| *value == text).is_some_and(|i| set >> i & 1 == 1);
+        let without: Vec<bool> = texts.iter().map(without).collect();
+        Twin { sequence: sequence_without(sequence, &without), without }
+    };
+    sets.map(twin).collect()
+}
+
+fn sequence_without(sequence: &Sequence, without: &[bool]) -> Sequence {
+    let dropped = |end: usize| without.get(end) == Some(&true);
     let mut twin = sequence.clone();
-    let mut of_end = joined.iter();
+    let mut ends = 0;
     for step in &mut twin.steps {
-        let mut asked = step.asked.iter().map(by_end);
-        step.key.retain(|_| asked.next() != Some(true));
-        step.asked.retain(|asked| !by_end(asked));
-        step.ends.retain(|_| of_end.next() != Some(&true));
+        let stays = |asked: &Asked| !matches!(asked, Asked::End(end) if dropped(*end));
+        let mut asked = step.asked.iter();
+        step.key.retain(|_| asked.next().is_some_and(stays));
+        step.asked.retain(stays);
+        for asked in &mut step.asked {
+            if let Asked::End(end) = asked {
+                // Of those before it some are gone.
+                *end -= (0..*end).filter(|before| dropped(*before)).count();
+            }
+        }
+        step.ends.retain(|_| {
+            ends += 1;
+            !dropped(ends - 1)
+        });
     }
-    Some((twin, joined))
+    twin
 }
 
 /// What is needed of the events so far once a step is reached.

@@ -230,13 +230,14 @@ impl<'p> Eval<'p, '_> {
         let mut present = self.all(&ask.present);
         let mut key = self.parts(&ask.key);
         let mut id = ask.sequence;
-        if let Some((twin, joined)) = &ask.twin
+        if let Some((_, joined)) = ask.twins.last()
             && key.iter().zip(joined).any(|(part, joined)| *joined && !part.is_exact())
+            && let Some((twin, without)) = ask.twins.iter().find(|(_, without)| fits(without, joined, &key))
         {
             // Steps were joined on what each must equal. Where that is unknown, each may be equal to it.
             id = *twin;
-            let mut joined = joined.iter();
-            key.retain(|_| joined.next() != Some(&true));
+            let mut without = without.iter();
+            key.retain(|_| without.next() != Some(&true));
             present = present.and(Tri::Unknown(Why::new(WhyKind::Candidate, at)));
         }
         let Some(sequence) = self.program.sequences.get(id) else { return (Tri::False, Vec::new()) };
@@ -297,6 +298,11 @@ impl<'p> Eval<'p, '_> {
         }
         holds
     }
+}
+
+/// Whether a twin is without every joined value that is not known. The first that fits is without the fewest.
+fn fits(without: &[bool], joined: &[bool], key: &[Part]) -> bool {
+    key.iter().zip(without).zip(joined).all(|((part, without), joined)| *without || !*joined || part.is_exact())
 }
 
 fn within(gap: &Gap, from: &Place, to: &Place, at: Span) -> Tri {

@@ -109,9 +109,10 @@ impl Sequence {
 pub struct SequenceAsk {
     /// Which one.
     pub sequence: Id,
-    /// The same without those joins with the judged event that steps are joined on among themselves, and which
-    /// of the keys those are: for a judged event whose value there cannot be compared exactly.
-    pub twin: Option<(Id, Vec<bool>)>,
+    /// The same without some values of the judged event that steps are joined on among themselves, and which of the
+    /// keys those are: for a judged event whose values there cannot be compared exactly. One for each set of such
+    /// values, a set behind every part of it.
+    pub twins: Vec<(Id, Vec<bool>)>,
     /// Conditions on the present alone.
     pub present: Vec<Node>,
     /// The present side of the join keys.
