@@ -30,6 +30,8 @@ struct Mood {
     held: bool,
     fault: Fault,
     appends: usize,
+    /// What is pruned once blocks are read.
+    prune: Option<RecordNumber>,
 }
 
 /// How appending fails.
@@ -63,6 +65,11 @@ impl FaultyStore {
     /// Lets appends work again.
     pub fn heal(&self) {
         self.mood().fault = Fault::None;
+    }
+
+    /// Drops the blocks wholly before a record when blocks are next read, as a retention that runs meanwhile.
+    pub fn prune_at_next_read(&self, before: RecordNumber) {
+        self.mood().prune = Some(before);
     }
 
     /// How many appends there were, failed ones included.
@@ -104,6 +111,10 @@ impl Store for FaultyStore {
     }
 
     fn blocks(&self, from: RecordNumber, max: usize) -> Result<Vec<Block>, StoreError> {
+        let pruned = self.mood().prune.take();
+        if let Some(before) = pruned {
+            self.inner.prune(before)?;
+        }
         self.inner.blocks(from, max)
     }
 

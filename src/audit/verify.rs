@@ -300,7 +300,18 @@ fn seal_fault(checkpoint: &Checkpoint, public_key: Option<[u8; 32]>) -> Option<F
 
 /// Verifies a store: its chain, payloads and counters.
 pub fn verify_store(store: &dyn Store, trust: Trust) -> Result<Verified, StoreError> {
-    let (base, end) = (store.base()?, store.head()?);
+    loop {
+        let base = store.base()?;
+        let verified = verify_from(store, base, trust.clone())?;
+        // What was pruned while it was read is missing by right: what is held now is looked at anew.
+        if verified.is_whole() || store.base()? == base {
+            return Ok(verified);
+        }
+    }
+}
+
+fn verify_from(store: &dyn Store, base: Head, trust: Trust) -> Result<Verified, StoreError> {
+    let end = store.head()?;
     let mut verifier = Verifier::new(base, trust);
     let mut next = base.last + 1;
     'reading: loop {
