@@ -19,7 +19,9 @@ use std::{
 };
 
 use crate::model::{Limit, Limits};
-use read::{address, at_least, bytes, durability, log_format, path, size, some_span, span, text, truth, when_full};
+use read::{
+    address, at_least, bytes, durability, log_format, path, size, some_span, span, text, truth, when_damaged, when_full,
+};
 
 /// Where the service listens if nobody says otherwise, and where the client looks for it.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
@@ -52,6 +54,10 @@ pub struct Settings {
     pub max_items: usize,
     /// Calls and streams in progress; one more is refused.
     pub max_calls: usize,
+    /// Streams that may be open; they take no place of a call.
+    pub max_streams: usize,
+    /// A stream that is asked nothing for this long is ended.
+    pub stream_idle: Duration,
     /// Requests of one stream that may wait for their record to be stored.
     pub stream_window: usize,
     /// Open sessions; one more is refused.
@@ -80,6 +86,8 @@ pub struct Settings {
     pub audit_durability: Durability,
     /// What happens when more requests wait for the audit writer than may.
     pub audit_when_full: WhenFull,
+    /// What happens at the start when the store is damaged.
+    pub audit_when_damaged: WhenDamaged,
     /// A checkpoint after so many records.
     pub audit_checkpoint_every: u64,
     /// File with the secret key that signs checkpoints; empty for none.
@@ -133,6 +141,15 @@ pub enum WhenFull {
     Refuse,
     /// The oldest judgements that wait are given up; a record tells of them.
     DropOldest,
+}
+
+/// What happens at the start when the store is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenDamaged {
+    /// The server does not start.
+    Refuse,
+    /// The store is set aside, untouched, and a new one begins with a record that says so.
+    SetAside,
 }
 
 /// Form of log lines.
@@ -331,7 +348,15 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!("max-message-bytes", "4MiB", "Largest request", max_message_bytes, size),
     setting!("max-items", "1000", "Items or episodes in one request", max_items, |t| at_least(t, 1)),
-    setting!("max-calls", "1024", "Calls and streams in progress", max_calls, |t| at_least(t, 1)),
+    setting!("max-calls", "1024", "Calls in progress", max_calls, |t| at_least(t, 1)),
+    setting!("max-streams", "1024", "Open streams", max_streams, |t| at_least(t, 1)),
+    setting!(
+        "stream-idle",
+        "30m",
+        "A stream of a caller who neither asks nor answers this long is ended",
+        stream_idle,
+        some_span
+    ),
     setting!("stream-window", "64", "Requests of one stream that may wait for storage", stream_window, |t| at_least(
         t, 1
     )),
@@ -398,6 +423,13 @@ pub const SETTINGS: &[Setting] = &[
         "When the audit queue is full: block callers, refuse them, or drop-oldest",
         audit_when_full,
         when_full
+    ),
+    setting!(
+        "audit-when-damaged",
+        "refuse",
+        "When the audit store is damaged at the start: refuse to start, or set-aside the store and begin a new one",
+        audit_when_damaged,
+        when_damaged
     ),
     setting!(
         "audit-checkpoint-every",
@@ -537,6 +569,8 @@ fn unset() -> Settings {
         max_message_bytes: 0,
         max_items: 0,
         max_calls: 0,
+        max_streams: 0,
+        stream_idle: Duration::ZERO,
         stream_window: 0,
         max_sessions: 0,
         session_ttl: Duration::ZERO,
@@ -551,6 +585,7 @@ fn unset() -> Settings {
         audit_group: 0,
         audit_durability: Durability::Async,
         audit_when_full: WhenFull::Block,
+        audit_when_damaged: WhenDamaged::Refuse,
         audit_checkpoint_every: 0,
         audit_checkpoint_key_file: PathBuf::new(),
         audit_checkpoint_file: PathBuf::new(),

@@ -12,7 +12,7 @@ use super::*;
 /// What stands in for a value of a trace: nothing that is stored may contain it.
 const SECRET: &str = "mia.li@example.com";
 
-fn pack(version: &str) -> Arc<PackRef> {
+pub(in crate::audit) fn pack(version: &str) -> Arc<PackRef> {
     Arc::new(PackRef { name: "airline".into(), version: version.into(), digest: Digest::new([7; 32]) })
 }
 
@@ -34,7 +34,7 @@ fn hit(policy: &str, turn: u32, reward: &str) -> Hit {
     Hit { firing: firing(policy), turn, n: 0, reward: reward.parse().unwrap() }
 }
 
-fn judged(session: &str, seq: u64, step: Step) -> Draft {
+pub(in crate::audit) fn judged(session: &str, seq: u64, step: Step) -> Draft {
     Draft::Judged {
         session: session.into(),
         agent: "agent-7".into(),
@@ -47,7 +47,7 @@ fn judged(session: &str, seq: u64, step: Step) -> Draft {
     }
 }
 
-fn full_step() -> Step {
+pub(in crate::audit) fn full_step() -> Step {
     Step {
         speaker: None,
         turn: 4,
@@ -63,7 +63,7 @@ fn full_step() -> Step {
 }
 
 /// Builds one batch of drafts, as the writer does.
-fn batch(head: Head, drafts: &[Draft]) -> Batch {
+pub(in crate::audit) fn batch(head: Head, drafts: &[Draft]) -> Batch {
     let mut builder = BatchBuilder::new(head, [1; 32]);
     for draft in drafts {
         builder.push(draft, 1_700_000_000_000);
@@ -71,11 +71,11 @@ fn batch(head: Head, drafts: &[Draft]) -> Batch {
     builder.finish()
 }
 
-fn commit(store: &dyn Store, drafts: &[Draft]) {
+pub(in crate::audit) fn commit(store: &dyn Store, drafts: &[Draft]) {
     store.append(&batch(store.head().unwrap(), drafts), Safety::Disk).unwrap();
 }
 
-fn read(store: &dyn Store, from: RecordNumber) -> Vec<Record> {
+pub(in crate::audit) fn read(store: &dyn Store, from: RecordNumber) -> Vec<Record> {
     let mut records = Vec::new();
     scan(store, from, |record| {
         records.push(record);
@@ -85,7 +85,7 @@ fn read(store: &dyn Store, from: RecordNumber) -> Vec<Record> {
     records
 }
 
-fn hits(store: &dyn Store, policy: &str, span: Span) -> u64 {
+pub(in crate::audit) fn hits(store: &dyn Store, policy: &str, span: Span) -> u64 {
     store.tally(&TallyKey { pack: "airline".into(), span, policy: policy.into() }).unwrap().hits
 }
 
@@ -451,7 +451,7 @@ fn run(mut open: impl FnMut() -> (Box<dyn Store>, Option<tempfile::TempDir>)) {
     }
 }
 
-fn open_sled(folder: &std::path::Path) -> SledStore {
+pub(in crate::audit) fn open_sled(folder: &std::path::Path) -> SledStore {
     SledStore::open(folder, 1 << 20).unwrap()
 }
 
@@ -466,58 +466,6 @@ fn the_sled_store_conforms() {
         let folder = tempfile::tempdir().unwrap();
         (Box::new(open_sled(folder.path())), Some(folder))
     });
-}
-
-#[test]
-fn the_sled_store_keeps_all_over_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    for round in 0..3u64 {
-        let store = open_sled(folder.path());
-        assert_eq!(store.last().unwrap(), round * 40);
-        let drafts: Vec<Draft> = (0..40).map(|n| judged("s1", round * 40 + n, full_step())).collect();
-        commit(&store, &drafts);
-    }
-    let store = open_sled(folder.path());
-    assert_eq!(read(&store, 1).len(), 120);
-    assert_eq!(hits(&store, "A01", Span::Session("s1".into())), 120);
-}
-
-#[test]
-fn a_sled_store_in_use_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let _first = open_sled(folder.path());
-    let second = SledStore::open(folder.path(), 1 << 20);
-    assert!(matches!(second, Err(StoreError::Locked { .. })), "{second:?}");
-}
-
-#[test]
-fn a_sled_store_of_another_format_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(open_sled(folder.path()));
-    {
-        let db = sled::open(folder.path()).unwrap();
-        db.insert("format", &9u32.to_be_bytes()).unwrap();
-        db.flush().unwrap();
-    }
-    let opened = SledStore::open(folder.path(), 1 << 20);
-    assert!(matches!(&opened, Err(StoreError::Format { found, known: 2 }) if found == "9"), "{opened:?}");
-}
-
-#[test]
-fn a_sled_store_whose_head_is_not_its_last_block_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open_sled(folder.path());
-    commit(&store, &[judged("s1", 0, full_step())]);
-    commit(&store, &[judged("s1", 1, full_step())]);
-    drop(store);
-    {
-        let db = sled::open(folder.path()).unwrap();
-        let (last, _) = db.scan_prefix(b"b").next_back().unwrap().unwrap();
-        db.remove(last).unwrap();
-        db.flush().unwrap();
-    }
-    let opened = SledStore::open(folder.path(), 1 << 20);
-    assert!(matches!(&opened, Err(StoreError::Damaged(what)) if what.contains("ends at record 1")), "{opened:?}");
 }
 
 #[test]

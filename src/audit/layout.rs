@@ -7,7 +7,7 @@
 //! record    = version:byte=1  number:number  at_millis:number  kind:byte  body
 //! body      = kind 1: judged | kind 2: judge | kind 3: pack (it began to serve)
 //!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
-//!           | kind 8: lost | kind 9: erased | kind 10: pruned
+//!           | kind 8: lost | kind 9: erased | kind 10: pruned | kind 12: set aside
 //! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -19,7 +19,7 @@
 //! lost      = count:number  sessions:list of (session:text  first_seq:number  last_seq:number)
 //! checkpoint= store:16 bytes  last:number  link:digest  at_millis:number
 //!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
-//! erased    = session:text            pruned = first:number
+//! erased    = session:text            pruned = first:number            set aside = folder:text  reason:text
 //! closed    = session:text  known:byte  (if 1: pack)  reason:byte
 //! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
@@ -52,7 +52,7 @@ use super::{
     payload::{Payload, Salts},
     record::{
         Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-        Mode, PackRef, Reading, Record, RecordNumber, SignalRecord,
+        Mode, PackRef, Reading, Record, RecordNumber, SetAside, SignalRecord,
     },
     store::Block,
 };
@@ -268,6 +268,11 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
             out.push(10);
             put_number(out, *first);
         }
+        Draft::SetAside(aside) => {
+            out.push(12);
+            put_text(out, &aside.folder);
+            put_text(out, &aside.reason);
+        }
         Draft::Closed(Closed { session, pack, reason }) => {
             out.push(7);
             put_text(out, session);
@@ -421,6 +426,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
         }),
         9 => Body::Erased { session: reader.text()?.into() },
         10 => Body::Pruned { first: reader.number()? },
+        12 => Body::SetAside(SetAside { folder: reader.text()?.into(), reason: reader.text()?.into() }),
         8 => Body::Lost(Loss {
             count: reader.number()?,
             sessions: reader.list(|r| Ok::<_, LayoutError>((r.text()?.into(), r.number()?, r.number()?)))?,

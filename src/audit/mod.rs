@@ -46,11 +46,11 @@ pub use payload::{Payload, PayloadKey};
 pub use posting::{Names, Posting};
 pub use record::{
     Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-    Mode, PackRef, Reading, Record, RecordNumber, SignalRecord,
+    Mode, PackRef, Reading, Record, RecordNumber, SetAside, SignalRecord,
 };
 pub use request::{Answered, RequestKey};
 pub use scan::{scan, scan_posted};
 pub use sled_store::SledStore;
-pub use store::{Batch, Block, Safety, Store, StoreError};
+pub use store::{Batch, Block, Safety, Store, StoreError, Tidied};
 pub use tally::{Span, Tally, TallyKey};
 pub use verify::{Fault, Trust, Verified, Verifier, verify_store};

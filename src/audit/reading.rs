@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     checkpoint::Checkpoint,
     drift::DriftRecord,
-    record::{Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record},
+    record::{Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record, SetAside},
 };
 use crate::model::Gate;
 
@@ -35,6 +35,7 @@ pub(super) fn body(record: &Record) -> Value {
         }
         Body::Erased { session } => json!({ "session": **session }),
         Body::Pruned { first } => json!({ "first_record": first }),
+        Body::SetAside(SetAside { folder, reason }) => json!({ "folder": **folder, "reason": **reason }),
         // A checkpoint has its own line of JSON, which is what is kept elsewhere too.
         Body::Checkpoint(checkpoint) => checkpoint_line(checkpoint),
         Body::Closed(Closed { session, pack, reason }) => {

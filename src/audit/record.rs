@@ -149,6 +149,17 @@ pub enum Draft {
         /// The first that is held.
         first: RecordNumber,
     },
+    /// The store of before was damaged.
+    SetAside(Arc<SetAside>),
+}
+
+/// A damaged store that was set aside; this one was begun in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// The name of the folder that it is in.
+    pub folder: Arc<str>,
+    /// What was wrong with it.
+    pub reason: Arc<str>,
 }
 
 /// Judgements that were given up before they were recorded.
@@ -255,6 +266,7 @@ impl Record {
             Body::Closed(_) => "closed",
             Body::Erased { .. } => "erased",
             Body::Pruned { .. } => "pruned",
+            Body::SetAside(_) => "set_aside",
         }
     }
 }
@@ -288,6 +300,8 @@ pub enum Body {
         /// The first that was held.
         first: RecordNumber,
     },
+    /// The store of before was damaged.
+    SetAside(SetAside),
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.

@@ -129,9 +129,33 @@ pub enum StoreError {
         /// The record that the batch follows on.
         got: RecordNumber,
     },
+    /// Records were dropped while they were read.
+    #[error("records from {from} on were dropped meanwhile; the first that is held is now {first}")]
+    Pruned {
+        /// The record that was to come next.
+        from: RecordNumber,
+        /// The first that is held.
+        first: RecordNumber,
+    },
     /// The store could not be opened again after a failure, and is closed.
     #[error("the audit store is closed after a failure")]
     Closed,
+}
+
+/// Room that a store gave back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tidied {
+    /// Bytes on disk before.
+    pub before: u64,
+    /// Bytes on disk after.
+    pub after: u64,
+}
+
+impl StoreError {
+    /// True if what is stored is not as it should be, and no attempt will change that.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, StoreError::Damaged(_) | StoreError::Layout { .. })
+    }
 }
 
 /// Holds records and counters. One writer appends; any thread reads.
@@ -180,6 +204,11 @@ pub trait Store: Send + Sync + 'static {
     /// Drops the blocks that lie wholly before a record, and what points to them. The chain then begins at the new
     /// base, which is given back. Counters stay.
     fn prune(&self, before: RecordNumber) -> Result<Head, StoreError>;
+
+    /// Gives room back that it takes without need, if that is worth it; nothing if it is not. Appends go on meanwhile.
+    fn tidy(&self) -> Result<Option<Tidied>, StoreError> {
+        Ok(None)
+    }
 
     /// One counter; zero if nothing was added to it.
     fn tally(&self, key: &TallyKey) -> Result<Tally, StoreError>;

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use tonic::transport::Channel;
 
 use crate::{
-    audit::{SledStore, StoreError},
+    audit::{SledStore, StoreError, Tidied},
     grpc::wire::{ErasePayloadsRequest, PruneRequest, audit_client::AuditClient},
     service::{erase_in, prune_in, read_or_make_checkpoint_key},
 };
@@ -51,6 +51,10 @@ enum Command {
     Key(KeyArgs),
     /// Make a store anew from an export
     Rebuild(rebuild::Args),
+    /// Write the store of a stopped server anew, so that it takes no more room than it needs
+    Compact(StoppedArgs),
+    /// Set a damaged store aside, whole, so that another can be made in its place
+    SetAside(StoppedArgs),
 }
 
 /// Where the records are.
@@ -82,8 +86,8 @@ impl Place {
 /// Opens the store in a folder, which must hold one.
 fn open(folder: &Path) -> Result<SledStore, Failure> {
     // Opening makes a store where there is none; here that would be a slip of the pen.
-    if !folder.join("db").exists() {
-        return Err(Failure::bad_input(format!("there is no audit store in {}", folder.display())));
+    if !SledStore::is_in(folder) {
+        return Err(no_store(folder));
     }
     SledStore::open(folder, CACHE_BYTES).map_err(|e| match e {
         StoreError::Locked { .. } => {
@@ -93,10 +97,14 @@ fn open(folder: &Path) -> Result<SledStore, Failure> {
     })
 }
 
+fn no_store(folder: &Path) -> Failure {
+    Failure::bad_input(format!("there is no audit store in {}", folder.display()))
+}
+
 /// A store that fails is the environment's fault; one that is damaged is an answer.
 fn store_failed(e: StoreError) -> Failure {
     match e {
-        StoreError::Damaged(_) | StoreError::Layout { .. } => Failure { exit: Exit::No, message: e.to_string() },
+        damage if damage.is_damage() => Failure { exit: Exit::No, message: damage.to_string() },
         other => Failure::environment(other),
     }
 }
@@ -120,6 +128,13 @@ struct EraseArgs {
 }
 
 #[derive(clap::Args)]
+struct StoppedArgs {
+    /// Folder of the store of a stopped server
+    #[arg(long, value_name = "DIR", env = "PROBITY_DATA", default_value = "probity-data")]
+    data: PathBuf,
+}
+
+#[derive(clap::Args)]
 struct KeyArgs {
     /// The file of the secret key, as --audit-checkpoint-key-file names it
     #[arg(value_name = "FILE")]
@@ -139,6 +154,8 @@ pub fn run(args: Args) -> Outcome {
             Command::Erase(args) => erase(args, format).await,
             Command::Key(args) => key(&args, format),
             Command::Rebuild(args) => rebuild::run(&args, format),
+            Command::Compact(args) => compact(&args, format),
+            Command::SetAside(args) => set_aside(&args, format),
         }
     })
 }
@@ -169,6 +186,21 @@ fn key(args: &KeyArgs, format: Format) -> Outcome {
     let key = read_or_make_checkpoint_key(&args.file).map_err(Failure::bad_input)?;
     let public = data_encoding::HEXLOWER.encode(&key.public());
     say(format, &public, &serde_json::json!({ "public_key": public }))
+}
+
+fn compact(args: &StoppedArgs, format: Format) -> Outcome {
+    let Tidied { before, after } = open(&args.data)?.compact().map_err(store_failed)?;
+    let json = serde_json::json!({ "bytes_before": before, "bytes_after": after });
+    say(format, &format!("{before} bytes before, {after} now"), &json)
+}
+
+fn set_aside(args: &StoppedArgs, format: Format) -> Outcome {
+    if !SledStore::is_in(&args.data) {
+        return Err(no_store(&args.data));
+    }
+    let folder = SledStore::set_aside(&args.data).map_err(store_failed)?;
+    let folder = folder.display();
+    say(format, &format!("the store is in {folder}"), &serde_json::json!({ "folder": folder.to_string() }))
 }
 
 /// Prints one result.

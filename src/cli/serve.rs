@@ -98,6 +98,10 @@ pub(super) fn failure(e: StartError) -> Failure {
         StartError::Rules(LoadError::Refused(load)) => {
             Failure::bad_input(format!("the rules cannot be served\n{}", load.rendered.trim_end()))
         }
+        StartError::Store(damage) if damage.is_damage() => Failure::environment(format!(
+            "{damage}\n`probity audit export` writes what can be read of it, `probity audit set-aside` makes room for \
+             another, which `probity audit rebuild` makes from an export; or start with --audit-when-damaged set-aside"
+        )),
         other => Failure::environment(other),
     }
 }

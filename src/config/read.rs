@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use super::{Durability, Expected, LogFormat, Watch, WhenFull};
+use super::{Durability, Expected, LogFormat, Watch, WhenDamaged, WhenFull};
 use crate::model::Limit;
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Expected> {
@@ -81,6 +81,14 @@ pub(super) fn when_full(text: &str) -> Result<WhenFull, Expected> {
         "refuse" => Ok(WhenFull::Refuse),
         "drop-oldest" => Ok(WhenFull::DropOldest),
         _ => Err(Expected::OneOf(&["block", "refuse", "drop-oldest"])),
+    }
+}
+
+pub(super) fn when_damaged(text: &str) -> Result<WhenDamaged, Expected> {
+    match text {
+        "refuse" => Ok(WhenDamaged::Refuse),
+        "set-aside" => Ok(WhenDamaged::SetAside),
+        _ => Err(Expected::OneOf(&["refuse", "set-aside"])),
     }
 }
 

@@ -1,10 +1,10 @@
-//! What every call passes: the limit of calls in progress, and the caller's deadline.
+//! What every call passes: the limits of calls in progress and of open streams, and the caller's deadline.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt, stream};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -15,8 +15,10 @@ use super::status;
 /// The door.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    places: Arc<Semaphore>,
-    limit: usize,
+    calls: Arc<Semaphore>,
+    /// Apart, so that callers who hold streams open take no place of a call.
+    streams: Arc<Semaphore>,
+    most: Most,
     draining: CancellationToken,
     cut: CancellationToken,
 }
@@ -27,6 +29,18 @@ pub struct Admitted {
     _place: OwnedSemaphorePermit,
     deadline: Option<Instant>,
     cut: CancellationToken,
+    idle: Duration,
+}
+
+/// How much may be in progress.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    /// Calls.
+    pub calls: usize,
+    /// Streams.
+    pub streams: usize,
+    /// How long a stream may be idle.
+    pub idle: Duration,
 }
 
 /// When a caller stops waiting.
@@ -44,17 +58,39 @@ pub fn note_deadline(mut request: Request<()>) -> Result<Request<()>, Status> {
 }
 
 impl Admission {
-    /// A door with a limit. `draining` is cancelled when the server begins to stop, `cut` when it
-    /// waits no longer.
-    pub fn new(limit: usize, draining: CancellationToken, cut: CancellationToken) -> Admission {
-        Admission { places: Arc::new(Semaphore::new(limit)), limit, draining, cut }
+    /// A door with limits. `draining` is cancelled when the server begins to stop.
+    pub fn new(most: Most, draining: CancellationToken) -> Admission {
+        let [calls, streams] = [most.calls, most.streams].map(|n| Arc::new(Semaphore::new(n)));
+        Admission { calls, streams, most, draining, cut: CancellationToken::new() }
     }
 
     /// Lets a call in, or says that too many are in progress.
     pub fn admit<T>(&self, request: &Request<T>) -> Result<Admitted, Status> {
-        let place = self.places.clone().try_acquire_owned().map_err(|_| status::too_many_calls(self.limit))?;
+        self.enter(&self.calls, request, || status::too_many_calls(self.most.calls))
+    }
+
+    /// Lets a stream in, or says that too many are open.
+    pub fn admit_stream<T>(&self, request: &Request<T>) -> Result<Admitted, Status> {
+        self.enter(&self.streams, request, || status::too_many_streams(self.most.streams))
+    }
+
+    /// How long a caller of a stream may keep silent.
+    pub fn idle(&self) -> Duration {
+        self.most.idle
+    }
+
+    fn enter<T>(
+        &self,
+        places: &Arc<Semaphore>,
+        request: &Request<T>,
+        full: impl FnOnce() -> Status,
+    ) -> Result<Admitted, Status> {
+        let place = places.clone().try_acquire_owned().map_err(|e| match e {
+            TryAcquireError::Closed => status::stopping(),
+            TryAcquireError::NoPermits => full(),
+        })?;
         let deadline = request.extensions().get().map(|Deadline(at)| *at);
-        Ok(Admitted { _place: place, deadline, cut: self.cut.clone() })
+        Ok(Admitted { _place: place, deadline, cut: self.cut.clone(), idle: self.most.idle })
     }
 
     /// Done when the server begins to stop.
@@ -62,11 +98,23 @@ impl Admission {
         self.draining.cancelled().await;
     }
 
-    /// Done when no call is in progress.
-    pub async fn idle(&self) {
-        let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
-        // Closed by nobody, so this only waits.
-        let _ = self.places.acquire_many(all).await;
+    /// Waits until no call is in progress, and lets none in from then on. A call that comes in later, on a connection
+    /// that is still there, is refused before anything of it is judged.
+    pub async fn close_when_idle(&self) {
+        for (places, most) in [(&self.streams, self.most.streams), (&self.calls, self.most.calls)] {
+            let all = u32::try_from(most).unwrap_or(u32::MAX);
+            // Closed while no place is free. It fails if it is closed already, which is as well.
+            if let Ok(_all) = places.acquire_many(all).await {
+                places.close();
+            }
+        }
+    }
+
+    /// Lets no call in from now on, and ends those in progress.
+    pub fn cut(&self) {
+        self.streams.close();
+        self.calls.close();
+        self.cut.cancel();
     }
 }
 
@@ -85,13 +133,40 @@ impl Admitted {
         self,
         answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
     ) -> Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>> {
+        self.stream_unless(answers, None)
+    }
+
+    /// A stream of answers to what its caller sends, which ends as well when there is none for too long.
+    pub fn stream_unless_idle<T: Send + 'static>(
+        self,
+        answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ) -> Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>> {
+        let idle = self.idle;
+        self.stream_unless(answers, Some(idle))
+    }
+
+    fn stream_unless<T: Send + 'static>(
+        self,
+        answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
+        idle: Option<Duration>,
+    ) -> Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>> {
         let state = Some((Box::pin(answers), self));
-        Box::pin(stream::unfold(state, |state| async move {
+        Box::pin(stream::unfold(state, move |state| async move {
             let (mut answers, admitted) = state?;
+            let silence = async {
+                match idle {
+                    Some(limit) => {
+                        tokio::time::sleep(limit).await;
+                        status::idle_stream(limit)
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 answer = answers.next() => Some((answer?, Some((answers, admitted)))),
                 status = admitted.over() => Some((Err(status), None)),
+                status = silence => Some((Err(status), None)),
             }
         }))
     }
@@ -145,7 +220,8 @@ mod tests {
     }
 
     fn door(limit: usize) -> Admission {
-        Admission::new(limit, CancellationToken::new(), CancellationToken::new())
+        let most = Most { calls: limit, streams: limit, idle: Duration::from_secs(60) };
+        Admission::new(most, CancellationToken::new())
     }
 
     #[test]
@@ -188,6 +264,43 @@ mod tests {
         let third = door.admit(&none).unwrap();
         assert!(door.admit(&none).is_err());
         drop((second, third));
-        door.idle().await;
+        door.close_when_idle().await;
+        let refused = door.admit(&none).unwrap_err();
+        assert_eq!((refused.code(), refused.message()), (tonic::Code::Unavailable, "the server is stopping"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_take_no_place_of_a_call_and_end_when_nothing_comes() {
+        let door = door(1);
+        let none = call(None);
+        let watching = door.admit_stream(&none).unwrap().stream(stream::pending::<Result<(), Status>>());
+        assert_eq!(door.admit_stream(&none).unwrap_err().message(), "1 streams are open, which is the limit");
+        drop(door.admit(&none).unwrap());
+        drop(watching);
+        let slow = stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            Some((Ok(1), ()))
+        });
+        let answers = slow.take(3).chain(stream::pending());
+        let got: Vec<Result<i32, Status>> =
+            door.admit_stream(&none).unwrap().stream_unless_idle(answers).collect().await;
+        assert_eq!(got.iter().filter(|answer| answer.is_ok()).count(), 3);
+        assert_eq!(got.last().unwrap().as_ref().unwrap_err().code(), tonic::Code::Aborted);
+    }
+
+    /// A call that comes between the last one and the end is not begun: it would be judged and answered otherwise.
+    #[tokio::test]
+    async fn nothing_is_let_in_behind_the_end() {
+        let door = door(2);
+        let last = door.admit(&call(None)).unwrap();
+        let closing = door.close_when_idle();
+        let waiting = async {
+            tokio::task::yield_now().await;
+            drop(last);
+        };
+        tokio::join!(closing, waiting);
+        assert_eq!(door.admit(&call(None)).unwrap_err().message(), "the server is stopping");
+        door.cut();
+        assert_eq!(door.admit(&call(None)).unwrap_err().message(), "the server is stopping");
     }
 }

@@ -111,7 +111,7 @@ impl Audit for AuditApi {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<wire::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<wire::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let admitted = self.admission.admit(&request)?;
+        let admitted = self.admission.admit_stream(&request)?;
         let wire::WatchRequest { pack, session_id, cursor, only_new } = request.into_inner();
         let mut faults = Faults::default();
         faults.optional_name("pack", &pack);
@@ -144,7 +144,7 @@ impl Audit for AuditApi {
     type ExportStream = Pin<Box<dyn Stream<Item = Result<wire::ExportResponse, Status>> + Send>>;
 
     async fn export(&self, request: Request<wire::ExportRequest>) -> Result<Response<Self::ExportStream>, Status> {
-        let admitted = self.admission.admit(&request)?;
+        let admitted = self.admission.admit_stream(&request)?;
         let wire::ExportRequest { first_record } = request.into_inner();
         let service = self.service.clone();
         let from = service.export_from(first_record).await?;

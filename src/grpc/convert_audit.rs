@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use tonic::Status;
 
 use crate::{
-    audit::{self, Body, ConditionRecord, Judged, Tally, Trust, Verified},
+    audit::{self, Body, ConditionRecord, Judged, SetAside, Tally, Trust, Verified},
     drift::Action,
     reward::{self, JudgeMetrics, Metrics},
     service::{Measured, Outcome, RecordQuery, Selection},
@@ -62,6 +62,10 @@ pub fn record(record: &audit::Record) -> wire::Record {
         Body::Erased { session } => {
             wire::record::Body::PayloadsErased(wire::PayloadsErased { session_id: session.to_string() })
         }
+        Body::SetAside(SetAside { folder, reason }) => wire::record::Body::StoreSetAside(wire::StoreSetAside {
+            folder: folder.to_string(),
+            reason: reason.to_string(),
+        }),
         Body::Pruned { first } => wire::record::Body::RecordsPruned(wire::RecordsPruned { first_record: *first }),
         Body::Closed(audit::Closed { session, pack: _, reason }) => wire::record::Body::Closed(wire::SessionClosed {
             session_id: session.to_string(),

@@ -74,7 +74,7 @@ impl PolicyEngine for EngineApi {
         &self,
         request: Request<Streaming<wire::ObserveRequest>>,
     ) -> Result<Response<Self::ObserveStreamStream>, Status> {
-        let admitted = self.admission.admit(&request)?;
+        let admitted = self.admission.admit_stream(&request)?;
         let state = Some((self.clone(), request.into_inner()));
         // Judged one by one as they come, and no further than the first that is refused.
         let judged = stream::unfold(state, |state| async move {
@@ -86,7 +86,7 @@ impl PolicyEngine for EngineApi {
         // While one waits for its record to be stored, the next are judged: a window of them, and
         // beyond that the caller is made to wait.
         let answers = judged.map(finish).buffered(self.limits.stream_window);
-        Ok(Response::new(admitted.stream(answers)))
+        Ok(Response::new(admitted.stream_unless_idle(answers)))
     }
 
     async fn close_session(
@@ -160,7 +160,7 @@ impl PolicyEngine for EngineApi {
         &self,
         request: Request<Streaming<wire::JoinEpisodeRequest>>,
     ) -> Result<Response<Self::JoinEpisodeStream>, Status> {
-        let admitted = self.admission.admit(&request)?;
+        let admitted = self.admission.admit_stream(&request)?;
         // What waits for a side waits in the episode.
         let (answers, waiting) = mpsc::channel(1);
         tokio::spawn(join::run(self.service.clone(), self.admission.clone(), request.into_inner(), answers));
@@ -207,12 +207,12 @@ impl PolicyEngine for EngineApi {
         &self,
         request: Request<Streaming<wire::ProbeRequest>>,
     ) -> Result<Response<Self::ProbeStream>, Status> {
-        let admitted = self.admission.admit(&request)?;
+        let admitted = self.admission.admit_stream(&request)?;
         // Two questions at most are open at once.
         let (answers, waiting) = mpsc::channel(2);
         let (service, admission) = (self.service.clone(), self.admission.clone());
         tokio::spawn(probe::run(service, admission, request.into_inner(), answers, self.limits.probe_timeout));
-        Ok(Response::new(admitted.stream(ReceiverStream::new(waiting))))
+        Ok(Response::new(admitted.stream_unless_idle(ReceiverStream::new(waiting))))
     }
 
     async fn get_session_report(

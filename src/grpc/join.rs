@@ -44,6 +44,7 @@ async fn join(
         biased;
         () = admission.draining() => return Err(status::stopping()),
         () = answers.closed() => return Ok(()),
+        () = tokio::time::sleep(admission.idle()) => return Err(status::idle_stream(admission.idle())),
         first = requests.next() => first,
     };
     let Some(first) = first.transpose()? else { return Ok(()) };

@@ -17,16 +17,17 @@ use tonic::{
 };
 
 use crate::{
-    audit::{SledStore, Store, StoreError},
-    config::{Settings, Watch},
+    audit::{SledStore, Store, StoreError, Tidied},
+    config::{Settings, Watch, WhenDamaged},
     service::{
         AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, QueryError, RedactionKey,
         Retention, Service, SessionKey, SessionLimits, WatchSettings, Writer, WriterSettings, read_checkpoint_key,
+        record_set_aside,
     },
 };
 
 use super::{
-    admission::{Admission, note_deadline},
+    admission::{Admission, Most, note_deadline},
     audit::AuditApi,
     engine::{EngineApi, RequestLimits},
     health::Health,
@@ -85,7 +86,6 @@ pub struct Running {
     admission: Admission,
     draining: CancellationToken,
     closing: CancellationToken,
-    cut: CancellationToken,
     transport: JoinHandle<Result<(), tonic::transport::Error>>,
     helpers: Vec<JoinHandle<()>>,
     wait: Duration,
@@ -100,11 +100,26 @@ const LAST_BYTES: Duration = Duration::from_secs(3);
 pub async fn start(settings: &Settings) -> Result<Running, StartError> {
     // Broken rules are found before anything is created or bound.
     let rules = load(&settings.rules).await?;
-    let (path, cache) = (settings.data.clone(), settings.store_cache_bytes);
-    let store = tokio::task::spawn_blocking(move || SledStore::open(&path, cache))
+    let of_store = settings.clone();
+    let store = tokio::task::spawn_blocking(move || open_store(&of_store))
         .await
         .map_err(|e| StoreError::Damaged(e.to_string()))??;
     start_with(settings, rules, Arc::new(store)).await
+}
+
+/// Opens the store. If the settings say so, a damaged one is set aside, and a new one begins with a record of that.
+fn open_store(settings: &Settings) -> Result<SledStore, StoreError> {
+    let open = || SledStore::open(&settings.data, settings.store_cache_bytes);
+    match (open(), settings.audit_when_damaged) {
+        (Err(damage), WhenDamaged::SetAside) if damage.is_damage() => {
+            let folder = SledStore::set_aside(&settings.data)?;
+            tracing::error!(error = %damage, folder = %folder.display(), "the audit store is damaged and was set aside");
+            let store = open()?;
+            record_set_aside(&store, &folder, &damage)?;
+            Ok(store)
+        }
+        (opened, _) => opened,
+    }
 }
 
 async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
@@ -171,8 +186,11 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 
     let (health, health_service) = Health::new().await;
-    let [draining, closing, cut] = std::array::from_fn(|_| CancellationToken::new());
-    let admission = Admission::new(settings.max_calls, draining.clone(), cut.clone());
+    let [draining, closing] = std::array::from_fn(|_| CancellationToken::new());
+    let admission = Admission::new(
+        Most { calls: settings.max_calls, streams: settings.max_streams, idle: settings.stream_idle },
+        draining.clone(),
+    );
     let engine = EngineApi {
         service: service.clone(),
         admission: admission.clone(),
@@ -215,7 +233,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     let mut helpers = vec![
         tokio::spawn(health.clone().keep(failure, service.stale(), most, draining.clone())),
         tokio::spawn(sweep_sessions(service.clone(), settings.session_ttl)),
-        tokio::spawn(retain_records(
+        tokio::spawn(keep_house(
             service.clone(),
             Retention {
                 age: (!settings.audit_keep_for.is_zero()).then_some(settings.audit_keep_for),
@@ -239,7 +257,6 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         admission,
         draining,
         closing,
-        cut,
         transport,
         helpers,
         wait: settings.shutdown_wait,
@@ -266,8 +283,8 @@ impl Running {
         tokio::time::sleep(self.wait).await;
         self.draining.cancel();
         self.closing.cancel();
-        let drained = timeout(self.limit, self.admission.idle()).await.is_ok();
-        self.cut.cancel();
+        let drained = timeout(self.limit, self.admission.close_when_idle()).await.is_ok();
+        self.admission.cut();
         let mut transport = self.transport;
         // Watchers of health keep their connections for ever, so these are cut.
         if timeout(LAST_BYTES, &mut transport).await.is_err() {
@@ -290,16 +307,20 @@ impl Running {
     }
 }
 
-/// Drops what is not to be kept, a little after the start and then each minute.
-async fn retain_records(service: Arc<Service>, retention: Retention) {
-    if retention == Retention::default() {
-        return;
-    }
+/// Drops what is not to be kept and gives its room back, a little after the start and then each minute.
+async fn keep_house(service: Arc<Service>, retention: Retention) {
     let mut ticks = tokio::time::interval(Duration::from_secs(60));
     loop {
         ticks.tick().await;
-        if let Err(e) = service.retain(retention).await {
+        if retention != Retention::default()
+            && let Err(e) = service.retain(retention).await
+        {
             tracing::warn!(error = %e, "old records were not dropped");
+        }
+        match service.tidy().await {
+            Ok(None) => {}
+            Ok(Some(Tidied { before, after })) => tracing::info!(before, after, "the audit store takes less room"),
+            Err(e) => tracing::warn!(error = %e, "the audit store still takes more room than it needs"),
         }
     }
 }

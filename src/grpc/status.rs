@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt};
 
 use crate::{
-    audit::RecordNumber,
+    audit::{RecordNumber, StoreError},
     diag::{self, Severity},
     engine::EvaluateError,
     service::{
@@ -55,6 +55,20 @@ pub fn too_many_calls(limit: usize) -> Status {
     let mut details = reason("TOO_MANY_CALLS", &[("limit", limit.to_string())]);
     details.set_retry_info(Some(RETRY_AFTER));
     with(Code::ResourceExhausted, format!("{limit} calls are in progress, which is the limit"), details)
+}
+
+/// No more streams can be open.
+pub fn too_many_streams(limit: usize) -> Status {
+    let mut details = reason("TOO_MANY_STREAMS", &[("limit", limit.to_string())]);
+    details.set_retry_info(Some(RETRY_AFTER));
+    with(Code::ResourceExhausted, format!("{limit} streams are open, which is the limit"), details)
+}
+
+/// Nothing has come on a stream for too long.
+pub fn idle_stream(limit: Duration) -> Status {
+    let message =
+        format!("nothing came on this stream for {limit:?}; what was answered is recorded, and another goes on");
+    with(Code::Aborted, message, reason("STREAM_IDLE", &[]))
 }
 
 /// The caller's deadline has passed.
@@ -300,6 +314,9 @@ impl From<MetricsError> for Status {
 impl From<QueryError> for Status {
     fn from(e: QueryError) -> Status {
         match e {
+            QueryError::Store(e @ StoreError::Pruned { .. }) => {
+                with(Code::Aborted, e.to_string(), reason("RECORDS_PRUNED", &[]))
+            }
             QueryError::Store(e) => with(Code::Unavailable, e.to_string(), reason("AUDIT_STORE_FAILED", &[])),
             QueryError::Broke => broke("reading the store broke"),
         }

@@ -1,10 +1,14 @@
 //! Looking after what is stored: verifying, exporting, erasing, pruning.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use crate::audit::{
-    self, BatchBuilder, Draft, Head, PayloadKey, RecordNumber, Safety, Store, StoreError, Trust, Verified,
-    decode_block, decode_record, end_line, entries, head_line, record_line,
+    self, BatchBuilder, Draft, Head, PayloadKey, RecordNumber, Safety, SetAside, Store, StoreError, Tidied, Trust,
+    Verified, decode_block, decode_record, end_line, entries, head_line, record_line,
 };
 
 use super::{
@@ -68,6 +72,11 @@ impl Service {
             tracing::info!(first, "the oldest records were dropped");
         }
         Ok(first)
+    }
+
+    /// Gives room back that the store takes without need, if that is worth it. To be called now and then.
+    pub async fn tidy(&self) -> Result<Option<Tidied>, QueryError> {
+        self.read(|store| store.tidy()).await
     }
 
     /// Drops what is older or more than is to be kept. To be called now and then.
@@ -146,6 +155,13 @@ pub fn prune_in(store: &dyn Store, first_kept: RecordNumber) -> Result<RecordNum
     Ok(base.last + 1)
 }
 
+/// Records in a store that was begun in the place of a damaged one where that one is.
+pub fn record_set_aside(store: &dyn Store, folder: &Path, damage: &StoreError) -> Result<RecordNumber, StoreError> {
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into()).unwrap_or_default();
+    let aside = SetAside { folder, reason: damage.to_string().into() };
+    record_in(store, &Draft::SetAside(Arc::new(aside)))
+}
+
 fn record_in(store: &dyn Store, draft: &Draft) -> Result<RecordNumber, StoreError> {
     // The key makes salts, and these records have no payload.
     let mut builder = BatchBuilder::new(store.head()?, [0; 32]);
@@ -163,6 +179,7 @@ pub fn begin_export(store: &dyn Store, first: RecordNumber) -> Result<ExportFrom
     if before > held.last {
         // The link before the first is that of the record before it.
         let Some(block) = store.blocks(before, 1)?.pop() else {
+            check_held(store, before)?;
             return Err(StoreError::Damaged(format!("record {before} is missing")));
         };
         let layout = |source| StoreError::Layout { first: block.first, source };
@@ -175,11 +192,20 @@ pub fn begin_export(store: &dyn Store, first: RecordNumber) -> Result<ExportFrom
     Ok(ExportFrom { at: base.last, base: Some(base), end })
 }
 
+/// An error if a record was pruned.
+fn check_held(store: &dyn Store, from: RecordNumber) -> Result<(), StoreError> {
+    let base = store.base()?;
+    if from <= base.last { Err(StoreError::Pruned { from, first: base.last + 1 }) } else { Ok(()) }
+}
+
 /// The next lines of an export, and where it goes on.
 pub fn export_part(store: &dyn Store, from: ExportFrom) -> Result<(Vec<String>, Option<ExportFrom>), StoreError> {
     let ExportFrom { mut at, base, end } = from;
     let mut lines: Vec<String> = base.map(head_line).into_iter().collect();
-    for block in store.blocks(at + 1, BLOCKS_PER_PART)? {
+    let blocks = store.blocks(at + 1, BLOCKS_PER_PART)?;
+    // Asked after the blocks were read: an export never leaves out what it could not read any more.
+    check_held(store, at + 1)?;
+    for block in blocks {
         let layout = |source| StoreError::Layout { first: block.first, source };
         for entry in entries(&block.bytes).map_err(layout)?.1 {
             if entry.number <= at || entry.number > end.last {
@@ -201,4 +227,27 @@ pub fn export_part(store: &dyn Store, from: ExportFrom) -> Result<(Vec<String>, 
         return Ok((lines, None));
     }
     Ok((lines, Some(ExportFrom { at, base: None, end })))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use crate::audit::FaultyStore;
+
+    use super::*;
+
+    #[test]
+    fn an_export_leaves_out_nothing_that_is_pruned_meanwhile() {
+        let store = FaultyStore::default();
+        for _ in 0..20 {
+            record_in(&store, &Draft::Pruned { first: 1 }).unwrap();
+        }
+        let begun = begin_export(&store, 1).unwrap();
+        let (lines, next) = export_part(&store, begun).unwrap();
+        assert_eq!(lines.len(), 1 + BLOCKS_PER_PART);
+        store.prune_at_next_read(15);
+        let Err(StoreError::Pruned { from, first }) = export_part(&store, next.unwrap()) else { panic!() };
+        assert_eq!((from, first), (9, 15));
+    }
 }

@@ -137,7 +137,8 @@ impl Sessions<'_> {
             | Body::Checkpoint(_)
             | Body::Closed(_)
             | Body::Erased { .. }
-            | Body::Pruned { .. } => {}
+            | Body::Pruned { .. }
+            | Body::SetAside(_) => {}
         }
         ControlFlow::Continue(())
     }

@@ -31,7 +31,7 @@ pub use drift::{
     ProbeRole, SessionReport, SignalPage,
 };
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
-pub use keeping::{ExportFrom, KeepError, Retention, begin_export, erase_in, export_part, prune_in};
+pub use keeping::{ExportFrom, KeepError, Retention, begin_export, erase_in, export_part, prune_in, record_set_aside};
 pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, read_or_make_checkpoint_key};
 pub use metrics::{Measured, MetricsError, Selection};
 pub use observe::{Ask, ObserveError, Observed, Pending};

@@ -235,7 +235,7 @@ async fn the_commands_find_what_was_changed_cut_and_rolled_back() {
 /// Turns the policy of the first hit into another one, in the bytes of its block.
 fn change_a_judgement(folder: &Path) {
     assert!(SledStore::open(folder, 1 << 20).unwrap().last().unwrap() > 0);
-    let db = sled::open(folder).unwrap();
+    let db = sled::open(folder.join("store-1")).unwrap();
     for entry in db.scan_prefix(b"b") {
         let (key, mut bytes) = entry.map(|(key, bytes)| (key, bytes.to_vec())).unwrap();
         if let Some(at) = bytes.windows(3).position(|w| w == b"P01") {

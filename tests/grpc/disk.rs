@@ -118,3 +118,82 @@ fn a_folder_that_cannot_be_written_stops_the_start_and_says_so() {
     assert!(err.contains("cannot be opened") && err.contains(&path.display().to_string()), "{err}");
     assert!(SledStore::open(&path, 1 << 20).is_err());
 }
+
+/// Runs the program to its end; gives its code and what it said.
+fn probity(args: &[&str]) -> (Option<i32>, String, String) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_probity")).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_store_is_refused_or_set_aside_and_what_was_exported_takes_its_place() {
+    let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_pack(rules.path(), "guard", "1.0.0", GUARD);
+    let folder = data.path().join("data");
+    let (rules, path) = (rules.path().to_str().unwrap(), folder.to_str().unwrap());
+    let (mut child, address) = serve(Path::new(rules), &folder, 1 << 20);
+    let mut engine = PolicyEngineClient::new(connect(&address).await);
+    engine.observe(request("s", items(0, [pays(&[500]), pays(&[20])]))).await.unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(open_stopped(&folder));
+    let (code, export, err) = probity(&["audit", "export", "--data", path]);
+    assert_eq!(code, Some(0), "{err}");
+    let exported = data.path().join("export.jsonl");
+    std::fs::write(&exported, export).unwrap();
+    let (code, said, err) = probity(&["audit", "compact", "--data", path]);
+    assert!(code == Some(0) && said.contains("bytes before"), "{said}{err}");
+
+    // The last block is gone, and the head still tells of it.
+    let store = std::fs::read_to_string(folder.join("store.current")).unwrap();
+    assert_eq!(store, "store-2\n");
+    let db = sled::open(folder.join(store.trim())).unwrap();
+    let (last, _) = db.scan_prefix(b"b").next_back().unwrap().unwrap();
+    db.remove(last).unwrap();
+    drop(db);
+    let serve_args = ["serve", "--listen", "127.0.0.1:0", "--rules", rules, "--data", path];
+    let (code, _, err) = probity(&serve_args);
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("damaged") && err.contains("audit set-aside") && err.contains("audit rebuild"), "{err}");
+    assert!(folder.join("store-2").exists());
+
+    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(serve_args)
+        .args(["--log", "off", "--audit-when-damaged", "set-aside"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let anew = self::address(&mut child);
+    let mut engine = PolicyEngineClient::new(connect(&anew).await);
+    engine.observe(request("s", items(0, [pays(&[500])]))).await.unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let store = open_stopped(&folder);
+    let mut first = None;
+    scan(&store, 1, |record| {
+        first = Some(record.body);
+        ControlFlow::Break(())
+    })
+    .unwrap();
+    let Some(Body::SetAside(aside)) = first else { panic!("{first:?}") };
+    assert!(&*aside.folder == "damaged-1" && aside.reason.contains("its head is at record"), "{aside:?}");
+    drop(store);
+
+    // What was exported before takes the place of both.
+    let (code, _, err) = probity(&["audit", "set-aside", "--data", path]);
+    assert_eq!(code, Some(0), "{err}");
+    let (code, _, err) = probity(&["audit", "rebuild", "--data", path, exported.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{err}");
+    let store = open_stopped(&folder);
+    assert!(verify_store(&store, Trust::default()).unwrap().is_whole());
+    let mut seqs = Vec::new();
+    scan(&store, 1, |record| {
+        if let Body::Judged(judged) = record.body {
+            seqs.push(judged.seq);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(seqs, [0, 1]);
+}

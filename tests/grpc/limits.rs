@@ -1,8 +1,8 @@
 //! Limits: each is an answer that names it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use probity::grpc::wire::ScoreEpisodesRequest;
+use probity::{audit::FaultyStore, grpc::wire::ScoreEpisodesRequest};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
@@ -32,7 +32,37 @@ async fn too_many_items_or_episodes_are_refused() {
 
 #[tokio::test]
 async fn one_call_too_many_is_turned_away_and_health_still_answers() {
-    let house = House::with(|s| s.max_calls = 2).await;
+    let store = Arc::new(FaultyStore::default());
+    let house = House::over_with(store.clone(), |s| s.max_calls = 2).await;
+    store.hold(true);
+    let mut waiting = tokio::task::JoinSet::new();
+    for session in ["a", "b"] {
+        let mut engine = house.engine().await;
+        waiting.spawn(async move { engine.observe(request(session, items(0, [user("a")]))).await });
+    }
+    let mut engine = house.engine().await;
+    let ask = request("s", items(0, [user("a")]));
+    // The two arrive when they do.
+    let refused = loop {
+        let mut once = tonic::Request::new(ask.clone());
+        once.set_timeout(Duration::from_millis(200));
+        let refused = engine.observe(once).await.unwrap_err();
+        if refused.code() != Code::DeadlineExceeded {
+            break refused;
+        }
+    };
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::ResourceExhausted, "TOO_MANY_CALLS"));
+    assert_eq!(crate::manners::health(&house, "").await, crate::manners::SERVING);
+    store.hold(false);
+    while let Some(answer) = waiting.join_next().await {
+        answer.unwrap().unwrap();
+    }
+    engine.observe(ask).await.unwrap();
+}
+
+#[tokio::test]
+async fn streams_that_are_held_open_leave_room_for_calls_and_end_when_nothing_comes() {
+    let house = House::with(|s| s.max_streams = 2).await;
     let mut streams = Vec::new();
     for _ in 0..2 {
         let (send, requests) = mpsc::channel(1);
@@ -40,20 +70,28 @@ async fn one_call_too_many_is_turned_away_and_health_still_answers() {
         streams.push((engine.observe_stream(ReceiverStream::new(requests)).await.unwrap(), send));
     }
     let mut engine = house.engine().await;
-    let ask = request("s", items(0, [user("a")]));
-    let refused = engine.observe(ask.clone()).await.unwrap_err();
-    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::ResourceExhausted, "TOO_MANY_CALLS"));
-    assert_eq!(crate::manners::health(&house, "").await, crate::manners::SERVING);
+    engine.observe(request("s", items(0, [user("a")]))).await.unwrap();
+    let none = || tokio_stream::iter(Vec::new());
+    let refused = engine.observe_stream(none()).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::ResourceExhausted, "TOO_MANY_STREAMS"));
     streams.pop();
     // The server hears of the end of the stream a moment later.
-    for _ in 0..200 {
-        match engine.observe(ask.clone()).await {
-            Ok(_) => return,
-            Err(e) => assert_eq!(e.code(), Code::ResourceExhausted),
-        }
+    let mut tries = 0;
+    while engine.observe_stream(none()).await.is_err() {
+        tries += 1;
+        assert!(tries < 200, "the place was never free again");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the place was never free again");
+
+    let house = House::with(|s| s.stream_idle = Duration::from_millis(50)).await;
+    let (_send, requests) = mpsc::channel(1);
+    let mut silent = house.engine().await.observe_stream(ReceiverStream::new(requests)).await.unwrap().into_inner();
+    let ended = silent.message().await.unwrap_err();
+    assert_eq!((ended.code(), reason(&ended).0.as_str()), (Code::Aborted, "STREAM_IDLE"));
+    let (_send, requests) = mpsc::channel(1);
+    let mut silent = house.engine().await.join_episode(ReceiverStream::new(requests)).await.unwrap().into_inner();
+    let ended = silent.message().await.unwrap_err();
+    assert_eq!((ended.code(), reason(&ended).0.as_str()), (Code::Aborted, "STREAM_IDLE"));
 }
 
 #[tokio::test]
