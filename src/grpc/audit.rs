@@ -45,6 +45,24 @@ impl Audit for AuditApi {
             .await
     }
 
+    async fn get_session(
+        &self,
+        request: Request<wire::GetSessionRequest>,
+    ) -> Result<Response<wire::GetSessionResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let wire::GetSessionRequest { session_id } = request.into_inner();
+                let mut faults = Faults::default();
+                faults.name("session_id", &session_id);
+                let session = faults.or(session_id)?;
+                let account = self.service.session_account(&session).await?;
+                let account = account.ok_or_else(|| status::unknown_session(&session))?;
+                Ok(Response::new(wire::GetSessionResponse { session: Some(convert_audit::session(session, account)) }))
+            })
+            .await
+    }
+
     async fn get_policy_stats(
         &self,
         request: Request<wire::GetPolicyStatsRequest>,

@@ -107,7 +107,12 @@ pub fn ask(request: wire::ObserveRequest, prints: &Prints, now: f64, max_items: 
             }
         }
     }
-    faults.or(Ask { session: session_id, pack, mode, agent: agent_id, items: read })
+    let named = (!request_id.is_empty()).then(|| {
+        let content: Vec<u8> =
+            read.iter().flat_map(|item| item.seq.to_be_bytes().into_iter().chain(*item.print.bytes())).collect();
+        Named { key: RequestKey { method: "Observe", id: request_id.into() }, print: prints.request(&content) }
+    });
+    faults.or(Ask { session: session_id, pack, mode, agent: agent_id, items: read, named })
 }
 
 /// Calls and content blocks that one message may hold: far more than any model writes, and few enough

@@ -12,13 +12,50 @@ use crate::{
     audit::{self, Body, ConditionRecord, Judged, SetAside, Tally, Trust, Verified},
     drift::Action,
     reward::{self, JudgeMetrics, Metrics},
-    service::{Measured, Outcome, RecordQuery, Selection},
+    service::{Measured, Outcome, RecordQuery, Selection, SessionAccount, SessionState},
 };
 
 use super::{
     convert::{Faults, effect, policy_effect, rounded, timestamp},
     convert_drift, pages, wire,
 };
+
+fn mode(mode: audit::Mode) -> wire::Mode {
+    match mode {
+        audit::Mode::Gate => wire::Mode::Gate,
+        audit::Mode::Episode => wire::Mode::Episode,
+    }
+}
+
+/// A session.
+pub fn session(session_id: String, account: SessionAccount) -> wire::Session {
+    let SessionAccount { agent, pack, mode, state, first, last, items, evaluations, judge_verdicts, tallies } = account;
+    let (state, close_reason) = match state {
+        SessionState::Open => (wire::SessionState::Open, ""),
+        SessionState::Ended => (wire::SessionState::Ended, ""),
+        SessionState::Closed(reason) => (wire::SessionState::Closed, reason.word()),
+        SessionState::Gone => (wire::SessionState::Gone, ""),
+    };
+    let at = |millis| Some(timestamp(UNIX_EPOCH + Duration::from_millis(millis)));
+    wire::Session {
+        session_id,
+        agent_id: agent.to_string(),
+        pack: pack.as_ref().map(|pack| pack.name.to_string()).unwrap_or_default(),
+        pack_version: pack.as_ref().map(|pack| pack.version.to_string()).unwrap_or_default(),
+        pack_digest: pack.as_ref().map(|pack| pack.digest.to_string()).unwrap_or_default(),
+        mode: mode.map_or(wire::Mode::Unspecified, self::mode).into(),
+        state: state.into(),
+        close_reason: close_reason.to_owned(),
+        first_record: first.0,
+        first_time: at(first.1),
+        last_record: last.0,
+        last_time: at(last.1),
+        items,
+        evaluations,
+        judge_verdicts,
+        stats: tallies.into_iter().map(stats).collect(),
+    }
+}
 
 /// A record.
 pub fn record(record: &audit::Record) -> wire::Record {
@@ -288,10 +325,6 @@ fn judged_item(judged: &Judged) -> wire::JudgedItem {
             .collect(),
         probe: None,
     };
-    let mode = match mode {
-        audit::Mode::Gate => wire::Mode::Gate,
-        audit::Mode::Episode => wire::Mode::Episode,
-    };
     let kind = match item {
         audit::ItemKind::Message => wire::ItemKind::Message,
         audit::ItemKind::Proposal => wire::ItemKind::Proposal,
@@ -300,7 +333,7 @@ fn judged_item(judged: &Judged) -> wire::JudgedItem {
     };
     wire::JudgedItem {
         session_id: session.to_string(),
-        mode: mode.into(),
+        mode: self::mode(*mode).into(),
         kind: kind.into(),
         result: Some(result),
         agent_id: agent.to_string(),

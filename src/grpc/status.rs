@@ -91,6 +91,13 @@ pub fn unknown_pack(pack: &str) -> Status {
     with(Code::NotFound, format!("no pack `{pack}` is served"), details)
 }
 
+/// Nothing was recorded of a session.
+pub fn unknown_session(session: &str) -> Status {
+    let mut details = reason("UNKNOWN_SESSION", &[("session_id", session.to_owned())]);
+    details.set_resource_info("probity.v1.Session", session, "", "nothing was recorded of it");
+    with(Code::NotFound, format!("session `{session}` is not known"), details)
+}
+
 /// No more sessions can be open.
 pub fn too_many_sessions(limit: usize) -> Status {
     let mut details = reason("TOO_MANY_SESSIONS", &[("limit", limit.to_string())]);
@@ -182,6 +189,9 @@ impl From<ObserveError> for Status {
             }
             ObserveError::Unread { session } => {
                 with(Code::Unavailable, message, reason("SESSION_UNREAD", &[("session_id", session)]))
+            }
+            ObserveError::OtherContent { request_id } => {
+                with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("request_id", request_id)]))
             }
             ObserveError::Item(e) => e.into(),
             ObserveError::Audit(e) => e.into(),
@@ -327,11 +337,7 @@ impl From<JudgeError> for Status {
     fn from(e: JudgeError) -> Status {
         let message = e.to_string();
         match e {
-            JudgeError::UnknownSession { session } => {
-                let mut details = reason("UNKNOWN_SESSION", &[("session_id", session.clone())]);
-                details.set_resource_info("probity.v1.Session", session, "", "nothing was recorded of it");
-                with(Code::NotFound, message, details)
-            }
+            JudgeError::UnknownSession { session } => unknown_session(&session),
             JudgeError::UnknownPolicy { policy: _, pack: _ } => invalid(vec![violation("policy", message)]),
             JudgeError::Request(e) => e.into(),
             JudgeError::Audit(e) => e.into(),

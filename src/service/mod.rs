@@ -1,6 +1,7 @@
 //! Joins deciding and recording: sessions, the served rules and their reload, the audit writer.
 //! Threads and tokio start here; nothing here knows the wire.
 
+mod account;
 mod barrier;
 mod drift;
 mod journal;
@@ -22,6 +23,7 @@ mod state;
 mod transfer;
 mod writer;
 
+pub use account::{SessionAccount, SessionState};
 pub use barrier::{
     AuditorEnd, AuditorFault, Delivery, EndReason, JoinAsk, JoinError, JoinedAs, NotKept, Outlet, Seat, Secrets, Shown,
     ShownHit, Speaker, TargetEnd, TargetFault, TargetInput, TargetJoinError, ToAuditor, ToTarget, Verdict,

@@ -7,6 +7,7 @@ use crate::audit::{CloseReason, Draft, Mode, PackRef};
 use super::{
     Service,
     judging::{Answer, Item, ItemError},
+    requests::Named,
     sessions::{Full, Live, Opening, Slot},
     writer::{AuditError, Place, Recorded, Ticket},
 };
@@ -24,6 +25,8 @@ pub struct Ask {
     pub agent: String,
     /// The items, at least one.
     pub items: Vec<Item>,
+    /// The caller's name for the request, if it has one.
+    pub named: Option<Named>,
 }
 
 /// The answer to a request.
@@ -114,6 +117,12 @@ pub enum ObserveError {
         /// The session.
         session: String,
     },
+    /// The request's name was given to other items.
+    #[error("`{request_id}` was sent before with other content")]
+    OtherContent {
+        /// The name.
+        request_id: String,
+    },
     /// An item was refused; those before it are judged.
     #[error("{0}")]
     Item(ItemError),
@@ -155,11 +164,17 @@ impl Service {
         // First the place in the queue: what is judged can then always be recorded.
         let place = self.audit.place().await.map_err(ObserveError::Audit)?;
         let slot = self.slot(&ask).await?;
-        self.judge_in(&slot, &ask.items, place)
+        self.judge_in(&slot, &ask.items, ask.named.as_ref(), place)
     }
 
     /// Judges items of a session that is found, and hands their records in.
-    pub(super) fn judge_in(&self, slot: &Arc<Slot>, items: &[Item], place: Place<'_>) -> Result<Pending, ObserveError> {
+    pub(super) fn judge_in(
+        &self,
+        slot: &Arc<Slot>,
+        items: &[Item],
+        named: Option<&Named>,
+        place: Place<'_>,
+    ) -> Result<Pending, ObserveError> {
         let mut answers = Vec::with_capacity(items.len());
         let (outcome, ticket, ended) = {
             let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
@@ -167,7 +182,12 @@ impl Service {
                 let got = items.first().map_or(0, |item| item.seq);
                 return Err(ObserveError::NotOpen { session: slot.id.to_string(), got });
             }
-            let Live { judging, journal, .. } = &mut *live;
+            let Live { judging, journal, named: recent, .. } = &mut *live;
+            if let Some(named) = named
+                && recent.note(named, self.sessions.kept_answers()).is_err()
+            {
+                return Err(ObserveError::OtherContent { request_id: named.key.id.to_string() });
+            }
             let before = judging.next();
             let outcome = judging.answer(items, &mut answers);
             let drafts = answers.iter().filter_map(|answer| {

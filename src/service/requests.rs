@@ -1,7 +1,10 @@
 //! Requests with a name: the same again gets the answer of before, other content under the name is refused, and of two
 //! at once the second waits for the first.
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    collections::VecDeque,
+    hash::{BuildHasher, RandomState},
+};
 
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -45,6 +48,32 @@ pub(super) enum Turn<'a> {
     New(#[allow(dead_code, reason = "held while the request is answered")] Option<MutexGuard<'a, ()>>),
     /// It was answered; with the number of its record.
     Repeated(RecordNumber),
+}
+
+/// The last requests of a session that had a name. Repeated items are known by themselves; this finds a name that is
+/// given to other ones.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    requests: VecDeque<Named>,
+}
+
+/// A name was given to a request before that had other content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OtherContent;
+
+impl Recent {
+    /// Notes a request, and forgets the oldest beyond `most`; an error if its name was given to another one.
+    pub(super) fn note(&mut self, named: &Named, most: usize) -> Result<(), OtherContent> {
+        match self.requests.iter().find(|known| known.key == named.key) {
+            Some(known) if known.print == named.print => Ok(()),
+            Some(_) => Err(OtherContent),
+            None => {
+                self.requests.push_back(named.clone());
+                self.requests.drain(..self.requests.len().saturating_sub(most));
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Who is at work under which name.

@@ -15,7 +15,7 @@ use super::{
     journal::{self, Head, Journal, Kept, Unread},
     judging::Judging,
     observe::ObserveError,
-    requests::{Named, RequestError, Turn},
+    requests::{Named, Recent, RequestError, Turn},
     rules::Served,
     session_key::SessionKey,
     sessions::{Full, Live, Opening, SessionLimits, Slot},
@@ -270,5 +270,5 @@ fn take_up(
         }
     }
     let journal = Journal::after(session.clone(), head.clone(), limits.journal, entries);
-    TakenUp::Live(head, Box::new(Live { judging, journal, closed: false }))
+    TakenUp::Live(head, Box::new(Live { judging, journal, named: Recent::default(), closed: false }))
 }

@@ -22,6 +22,7 @@ use super::{
     barrier::Episode,
     journal::{Head, Journal},
     judging::Judging,
+    requests::Recent,
     rules::Served,
 };
 
@@ -69,6 +70,8 @@ pub struct Live {
     pub judging: Judging,
     /// What is kept of it.
     pub journal: Journal,
+    /// Its last requests that had a name.
+    pub(super) named: Recent,
     /// It takes nothing more, and is not in the table any longer.
     pub closed: bool,
 }
@@ -153,11 +156,21 @@ impl Sessions {
         Some(entry.slot.clone())
     }
 
+    /// How many answers a session keeps for repetitions.
+    pub fn kept_answers(&self) -> usize {
+        self.limits.retained
+    }
+
+    /// Whether there is a session of an id. It does not count as asked for.
+    pub fn holds(&self, id: &str) -> bool {
+        self.table().by_id.contains_key(id)
+    }
+
     /// Opens a session, or finds the one that another call has opened meanwhile.
     pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
         let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
         let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
-        self.put(opening, Live { judging, journal, closed: false }, now).map(|(slot, _)| slot)
+        self.put(opening, Live { judging, journal, named: Recent::default(), closed: false }, now).map(|(slot, _)| slot)
     }
 
     /// Puts a session into the table, or finds the one that another call has put there meanwhile; whether it is this.

@@ -5,8 +5,8 @@ use std::{fs, path::Path, process::Command};
 use probity::{
     audit::{CheckpointKey, ExportError, SledStore, Store, Trust, verify_export},
     grpc::wire::{
-        ErasePayloadsRequest, ExportRequest, GetPolicyStatsRequest, JudgedOutcome, PruneRequest, QueryRecordsRequest,
-        VerifyRequest, record::Body,
+        CloseSessionRequest, ErasePayloadsRequest, ExportRequest, GetPolicyStatsRequest, GetSessionRequest,
+        JudgedOutcome, Mode, PruneRequest, QueryRecordsRequest, SessionState, VerifyRequest, record::Body,
     },
 };
 use serde_json::Value;
@@ -29,6 +29,40 @@ async fn lived_in() -> House {
     }
     evaluate(&house, finished("probed", &leaks(), &declines())).await;
     house
+}
+
+#[tokio::test]
+async fn a_session_is_known_by_what_is_recorded_of_it() {
+    let mut house = lived_in().await;
+    let get = async |house: &House, id: &str| {
+        let ask = GetSessionRequest { session_id: id.to_owned() };
+        house.audit_api().await.get_session(ask).await.map(|answer| answer.into_inner().session.unwrap())
+    };
+    let ended = get(&house, "a").await.unwrap();
+    assert_eq!((ended.state(), ended.mode(), ended.items), (SessionState::Ended, Mode::Gate, 5));
+    assert_eq!(
+        (ended.agent_id.as_str(), ended.pack.as_str(), ended.pack_version.as_str()),
+        ("agent-7", "guard", "1.0.0")
+    );
+    assert_eq!((ended.stats[0].policy.as_str(), ended.stats[0].hits), ("P01", 2));
+    assert!(ended.first_record < ended.last_record && ended.first_time.is_some() && ended.last_time.is_some());
+    // Two packs know of this one: the one that judges it is told.
+    let probed = get(&house, "probed").await.unwrap();
+    assert_eq!((probed.pack.as_str(), probed.items, probed.evaluations), ("default", 0, 1));
+    house.engine().await.observe(request("probed", items(0, [pays(&[500])]))).await.unwrap();
+    let probed = get(&house, "probed").await.unwrap();
+    assert_eq!((probed.pack.as_str(), probed.items, probed.evaluations), ("guard", 1, 1));
+    assert_eq!(probed.state(), SessionState::Open);
+    // It can go on after a restart, until it is closed.
+    house.restart().await;
+    assert_eq!(get(&house, "probed").await.unwrap().state(), SessionState::Open);
+    let close = CloseSessionRequest { session_id: "probed".to_owned(), request_id: String::new() };
+    house.engine().await.close_session(close).await.unwrap();
+    let closed = get(&house, "probed").await.unwrap();
+    assert_eq!((closed.state(), closed.close_reason.as_str()), (SessionState::Closed, "asked"));
+    let unknown = get(&house, "nobody").await.unwrap_err();
+    assert_eq!((unknown.code(), reason(&unknown).0.as_str()), (Code::NotFound, "UNKNOWN_SESSION"));
+    assert_eq!(fields(&get(&house, "").await.unwrap_err()), ["session_id"]);
 }
 
 async fn export(house: &House, first: u64) -> Vec<String> {

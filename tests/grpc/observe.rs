@@ -108,6 +108,25 @@ async fn other_content_under_a_used_seq_is_refused() {
 }
 
 #[tokio::test]
+async fn a_name_is_of_one_request_of_a_session() {
+    let house = House::start().await;
+    let mut engine = house.engine().await;
+    let named = |session: &str, seq: u64, amount: i64| {
+        let mut ask = request(session, items(seq, [pays(&[amount])]));
+        ask.request_id = "first".to_owned();
+        ask
+    };
+    let answer = engine.observe(named("s", 0, 500)).await.unwrap().into_inner();
+    assert_eq!(engine.observe(named("s", 0, 500)).await.unwrap().into_inner(), answer);
+    let refused = engine.observe(named("s", 1, 500)).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).0.as_str()), (Code::FailedPrecondition, "OTHER_CONTENT"));
+    // What was refused was not judged, and another session has names of its own.
+    let next = engine.observe(request("s", items(1, [pays(&[20])]))).await.unwrap().into_inner();
+    assert_eq!(next.results[0].seq, 1);
+    engine.observe(named("t", 0, 20)).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_answer_that_is_no_longer_kept_is_already_exists_but_the_last_request_always_repeats() {
     let house = House::with(|s| s.retained_results = 2).await;
     let mut engine = house.engine().await;

@@ -200,7 +200,7 @@ impl Service {
         self.sessions.find(&slot.id, self.now());
         let first = episode.room.borrow().next_item();
         let items: Vec<Item> = (first..).zip(bodies).map(|(seq, (print, body))| Item { seq, print, body }).collect();
-        let observed = match self.judge_in(slot, &items, place) {
+        let observed = match self.judge_in(slot, &items, None, place) {
             Ok(pending) => pending.finish().await,
             Err(e) => Err(e),
         };
@@ -244,7 +244,7 @@ impl Service {
         let seq = episode.room.borrow().next_item();
         let end = Item { seq, print: self.prints().end(), body: ItemBody::End };
         let judged = async {
-            let observed = self.judge_in(slot, std::slice::from_ref(&end), place)?.finish().await?;
+            let observed = self.judge_in(slot, std::slice::from_ref(&end), None, place)?.finish().await?;
             if reason == EndReason::Limit {
                 let closed = self.record_closed(slot.id.clone(), Some(slot.pack.clone()), CloseReason::Limit, None);
                 closed.await.map_err(ObserveError::Audit)?;
