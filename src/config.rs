@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use crate::model::{Limit, Limits};
+use crate::model::{Digest, Limit, Limits};
 use read::{
     address, at_least, bytes, durability, log_format, path, size, some_span, span, text, truth, when_damaged, when_full,
 };
@@ -39,6 +39,18 @@ pub struct Settings {
     pub watch_settle: Duration,
     /// How long rules on disk may be refused before the service says that it does not serve; zero for ever.
     pub max_staleness: Duration,
+    /// What happens when packs' own tests fail.
+    pub on_test_failure: OnTestFailure,
+    /// How long the packs' own tests may take before their set counts as failing them.
+    pub test_limit: Duration,
+    /// Serve the last good set from the store where the rules on disk are refused at start.
+    pub start_with_last_good: bool,
+    /// Digests that packs may have; empty for any.
+    pub rules_digest: Vec<Pin>,
+    /// File with more of them, read at each load; empty for none.
+    pub rules_digest_file: PathBuf,
+    /// File with the public keys of those who may sign packs, read at each load; empty where packs need no signature.
+    pub rules_public_key_file: PathBuf,
     /// Folder of the audit store.
     pub data: PathBuf,
     /// Where the service listens.
@@ -121,6 +133,34 @@ pub enum Watch {
     Off,
 }
 
+/// What happens when packs' own tests fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTestFailure {
+    /// Their set is refused.
+    Refuse,
+    /// It serves, with a warning.
+    Warn,
+}
+
+/// A digest that a pack may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// The pack's name.
+    pub pack: String,
+    /// The digest of its meaning.
+    pub digest: Digest,
+}
+
+impl Pin {
+    /// From `NAME=DIGEST`.
+    pub fn read(text: &str) -> Option<Pin> {
+        let (pack, digest) = text.split_once('=')?;
+        let pack = pack.trim();
+        let digest = Digest::from_hex(digest.trim())?;
+        (!pack.is_empty()).then(|| Pin { pack: pack.to_owned(), digest })
+    }
+}
+
 /// When an answer leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -189,6 +229,8 @@ pub enum Expected {
     OneOf(&'static [&'static str]),
     /// Some text.
     Text,
+    /// Packs and their digests.
+    Pins,
 }
 
 impl fmt::Display for Expected {
@@ -200,6 +242,9 @@ impl fmt::Display for Expected {
             Expected::Bytes => f.write_str("a number of bytes such as 65536, 64KiB or 4MiB"),
             Expected::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Expected::Text => f.write_str("some text"),
+            Expected::Pins => {
+                f.write_str("NAME=DIGEST, with commas between several, each digest of 64 hexadecimal digits")
+            }
         }
     }
 }
@@ -326,6 +371,51 @@ pub const SETTINGS: &[Setting] = &[
         "Say NOT_SERVING once the rules on disk have been refused this long; 0s is never",
         max_staleness,
         span
+    ),
+    setting!(
+        "on-test-failure",
+        "refuse",
+        "When a pack's own tests fail: refuse its set, or warn",
+        on_test_failure,
+        read::on_test_failure
+    ),
+    setting!(
+        "test-limit",
+        "30s",
+        "How long the packs' own tests may take before they count as failing",
+        test_limit,
+        some_span
+    ),
+    Setting {
+        switch: true,
+        ..setting!(
+            "start-with-last-good",
+            "false",
+            "Where the rules are refused at start, serve the last good set from the store",
+            start_with_last_good,
+            truth
+        )
+    },
+    setting!(
+        "rules-digest",
+        "",
+        "Refuse packs of any other digest than these: NAME=DIGEST,NAME=DIGEST",
+        rules_digest,
+        read::pins
+    ),
+    setting!(
+        "rules-digest-file",
+        "",
+        "File with more of them, a NAME=DIGEST on each line, read at each load",
+        rules_digest_file,
+        |t: &str| Ok(PathBuf::from(t))
+    ),
+    setting!(
+        "rules-public-key-file",
+        "",
+        "Refuse packs that none of the Ed25519 public keys in this file has signed; 64 hexadecimal digits on each line",
+        rules_public_key_file,
+        |t: &str| Ok(PathBuf::from(t))
     ),
     setting!("data", "probity-data", "Folder of the audit store", data, path),
     setting!("listen", DEFAULT_ADDRESS, "Address and port to serve on; port 0 takes a free one", listen, address),
@@ -562,6 +652,12 @@ fn unset() -> Settings {
         watch_poll: Duration::ZERO,
         watch_settle: Duration::ZERO,
         max_staleness: Duration::ZERO,
+        on_test_failure: OnTestFailure::Warn,
+        test_limit: Duration::ZERO,
+        start_with_last_good: false,
+        rules_digest: Vec::new(),
+        rules_digest_file: PathBuf::new(),
+        rules_public_key_file: PathBuf::new(),
         data: PathBuf::new(),
         listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         insecure: false,

@@ -12,7 +12,7 @@ use std::{
 
 use drawn::drawn;
 use probity::{
-    config::{Config, Given},
+    config::{Config, Given, SETTINGS, Setting},
     diag::Style,
     engine::{load_pack_files, run_tests},
     lang::builtin::{self, DependsOn},
@@ -108,6 +108,17 @@ fn the_table_of_limits_is_that_of_the_program() {
         expected.set(limit, 1);
         assert_eq!(limits, expected, "{row}");
     }
+}
+
+/// The table of settings is the one that the program has. `UPDATE_FIXTURES=1` writes it.
+#[test]
+fn the_table_of_settings_is_that_of_the_program() {
+    let row = |setting: &Setting| {
+        let default = if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
+        format!("| `--{}` | {default} | {} |\n", setting.key, setting.help)
+    };
+    let rows: String = SETTINGS.iter().map(row).collect();
+    drawn("docs/operations.md", "settings", &format!("| setting | default | |\n| --- | --- | --- |\n{rows}"));
 }
 
 /// A function is one sentence to whoever looks it up, and something that can be tried.

@@ -12,7 +12,8 @@ import hashlib
 import json
 import sys
 
-KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost"}
+KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost",
+         9: "erased", 10: "pruned", 11: "refused", 12: "set_aside"}
 EFFECTS = {1: "allow", 2: "review", 3: "deny"}
 POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
@@ -108,6 +109,14 @@ class Reader:
         if kind == "lost":
             return {"count": self.number(), "sessions": self.listed(lambda: {
                 "session": self.text(), "first_seq": self.number(), "last_seq": self.number()})}
+        if kind == "erased":
+            return {"session": self.text()}
+        if kind == "pruned":
+            return {"first_record": self.number()}
+        if kind == "set_aside":
+            return {"folder": self.text(), "reason": self.text()}
+        if kind == "refused":
+            return {"fingerprint": self.hex(32), "errors": self.number(), "codes": self.listed(self.text)}
         return {"session": self.text(), "agent": self.text(), "pack": self.pack(), "calibration": self.text(),
                 "evaluation": self.text()}
 

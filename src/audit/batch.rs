@@ -13,6 +13,7 @@ use super::{
     posting::Posting,
     record::{Body, Draft, Record, RecordNumber},
     request::{Answered, RequestKey},
+    sources::KeptSet,
     store::Batch,
     tally::Tallies,
 };
@@ -81,6 +82,11 @@ impl BatchBuilder {
     /// Notes that the last record answers a request with a name.
     pub fn answers(&mut self, key: RequestKey, print: Digest) {
         self.batch.answered.push((key, Answered { print, record: self.packer.head().last }));
+    }
+
+    /// Notes that a set of rules begins to serve with the last records.
+    pub fn keep(&mut self, set: Arc<KeptSet>) {
+        self.batch.rules.push(set);
     }
 
     /// The batch of all that was added since the last one.

@@ -2,8 +2,10 @@
 
 use std::{
     io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
+
+use crate::model::Digest;
 
 use super::{
     chain::Head,
@@ -11,7 +13,7 @@ use super::{
     memory::MemoryStore,
     payload::{Payload, PayloadKey},
     posting::Posting,
-    record::RecordNumber,
+    record::{PackRef, RecordNumber},
     request::{Answered, RequestKey},
     store::{Batch, Block, Safety, Store, StoreError},
     tally::{Span, Tally, TallyKey},
@@ -136,6 +138,14 @@ impl Store for FaultyStore {
 
     fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
         self.inner.answered(key)
+    }
+
+    fn last_set(&self) -> Result<Vec<Arc<PackRef>>, StoreError> {
+        self.inner.last_set()
+    }
+
+    fn sources(&self, pack: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.sources(pack)
     }
 
     fn size(&self) -> Result<u64, StoreError> {

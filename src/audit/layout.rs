@@ -7,7 +7,8 @@
 //! record    = version:byte=1  number:number  at_millis:number  kind:byte  body
 //! body      = kind 1: judged | kind 2: judge | kind 3: pack (it began to serve)
 //!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
-//!           | kind 8: lost | kind 9: erased | kind 10: pruned | kind 12: set aside
+//!           | kind 8: lost | kind 9: erased | kind 10: pruned | kind 11: refused
+//!           | kind 12: set aside
 //! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -20,13 +21,14 @@
 //! checkpoint= store:16 bytes  last:number  link:digest  at_millis:number
 //!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
 //! erased    = session:text            pruned = first:number            set aside = folder:text  reason:text
+//! refused   = fingerprint:digest  errors:number  codes:list of text
 //! closed    = session:text  known:byte  (if 1: pack)  reason:byte
 //! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
 //! mode      = 1 gate, 2 episode          item   = 1 message, 2 proposal, 3 end,
 //!                                                 4 runtime event
 //! gate      = 1 allow, 2 review, 3 deny  effect = 1 deny, 2 review, 3 flag, 4 milestone, 5 judge
-//! reason    = 1 idle, 2 asked, 3 rules gone, 4 unreadable, 5 lost, 6 other limits, 7 too long
+//! reason    = 1 idle, 2 asked, 3 rules gone, 4 unreadable, 5 lost, 6 other limits, 7 too long, 8 limit
 //! ```
 //!
 //! `rests_on` holds the first event and then the distances to the next, `reward` the exact decimal.
@@ -52,7 +54,7 @@ use super::{
     payload::{Payload, Salts},
     record::{
         Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-        Mode, PackRef, Reading, Record, RecordNumber, SetAside, SignalRecord,
+        Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
     },
     store::Block,
 };
@@ -268,6 +270,14 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
             out.push(10);
             put_number(out, *first);
         }
+        Draft::Refused(refusal) => {
+            let Refusal { fingerprint, errors, codes } = refusal.as_ref();
+            out.push(11);
+            out.extend_from_slice(fingerprint.bytes());
+            put_number(out, *errors);
+            put_len(out, codes.len());
+            codes.iter().for_each(|code| put_text(out, code));
+        }
         Draft::SetAside(aside) => {
             out.push(12);
             put_text(out, &aside.folder);
@@ -426,6 +436,11 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
         }),
         9 => Body::Erased { session: reader.text()?.into() },
         10 => Body::Pruned { first: reader.number()? },
+        11 => Body::Refused(Refusal {
+            fingerprint: Digest::new(reader.array()?),
+            errors: reader.number()?,
+            codes: reader.list(|r| Ok::<_, LayoutError>(r.text()?.into()))?,
+        }),
         12 => Body::SetAside(SetAside { folder: reader.text()?.into(), reason: reader.text()?.into() }),
         8 => Body::Lost(Loss {
             count: reader.number()?,

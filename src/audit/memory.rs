@@ -2,8 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use crate::model::Digest;
 
 use super::{
     chain::{Head, StoreId},
@@ -11,8 +13,9 @@ use super::{
     layout::entries,
     payload::{Payload, PayloadKey},
     posting::Posting,
-    record::RecordNumber,
+    record::{PackRef, RecordNumber},
     request::{Answered, RequestKey},
+    sources::{Changes, Index},
     store::{Batch, Block, Safety, Store, StoreError, check_order},
     tally::{Span, Tally, TallyKey, prefix},
 };
@@ -31,6 +34,8 @@ struct Contents {
     payloads: BTreeMap<PayloadKey, Payload>,
     journals: BTreeMap<String, BTreeMap<u64, Vec<u8>>>,
     answered: BTreeMap<RequestKey, Answered>,
+    rules: Index,
+    sources: BTreeMap<Digest, Vec<u8>>,
 }
 
 impl Default for MemoryStore {
@@ -38,7 +43,9 @@ impl Default for MemoryStore {
     fn default() -> MemoryStore {
         let head = Head::genesis(StoreId::new([0; 16]));
         let (blocks, tallies, postings, payloads, journals, answered) = Default::default();
-        let contents = Contents { base: head, head, blocks, tallies, postings, payloads, journals, answered };
+        let (rules, sources) = Default::default();
+        let contents =
+            Contents { base: head, head, blocks, tallies, postings, payloads, journals, answered, rules, sources };
         MemoryStore(Mutex::new(contents))
     }
 }
@@ -77,6 +84,11 @@ impl Store for MemoryStore {
                 }
                 JournalChange::Drop => drop(contents.journals.remove(session.as_ref())),
             }
+        }
+        for set in &batch.rules {
+            let Changes { put, gone } = contents.rules.activate(set);
+            contents.sources.extend(put.into_iter().map(|(pack, sources)| (pack, sources.to_vec())));
+            gone.iter().for_each(|pack| drop(contents.sources.remove(pack)));
         }
         Ok(())
     }
@@ -128,6 +140,14 @@ impl Store for MemoryStore {
 
     fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
         Ok(self.contents().answered.get(key).copied())
+    }
+
+    fn last_set(&self) -> Result<Vec<Arc<PackRef>>, StoreError> {
+        Ok(self.contents().rules.set.clone())
+    }
+
+    fn sources(&self, pack: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.contents().sources.get(pack).cloned())
     }
 
     fn size(&self) -> Result<u64, StoreError> {

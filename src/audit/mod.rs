@@ -22,6 +22,7 @@ mod record;
 mod request;
 mod scan;
 mod sled_store;
+mod sources;
 mod store;
 mod tally;
 mod verify;
@@ -46,11 +47,12 @@ pub use payload::{Payload, PayloadKey};
 pub use posting::{Names, Posting};
 pub use record::{
     Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-    Mode, PackRef, Reading, Record, RecordNumber, SetAside, SignalRecord,
+    Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
 };
 pub use request::{Answered, RequestKey};
 pub use scan::{scan, scan_posted};
 pub use sled_store::SledStore;
+pub use sources::{KeptPack, KeptSet};
 pub use store::{Batch, Block, Safety, Store, StoreError, Tidied};
 pub use tally::{Span, Tally, TallyKey};
 pub use verify::{Fault, Trust, Verified, Verifier, verify_store};

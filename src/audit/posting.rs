@@ -80,7 +80,7 @@ impl Draft {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
             Draft::Erased { session } => Names { sessions: vec![session], ..Names::default() },
-            Draft::Checkpoint(_) | Draft::Pruned { .. } | Draft::SetAside(_) => Names::default(),
+            Draft::Checkpoint(_) | Draft::Pruned { .. } | Draft::SetAside(_) | Draft::Refused(_) => Names::default(),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Record {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
             Body::Erased { session } => Names { sessions: vec![session], ..Names::default() },
-            Body::Checkpoint(_) | Body::Pruned { .. } | Body::SetAside(_) => Names::default(),
+            Body::Checkpoint(_) | Body::Pruned { .. } | Body::SetAside(_) | Body::Refused(_) => Names::default(),
         }
     }
 }

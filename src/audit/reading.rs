@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     checkpoint::Checkpoint,
     drift::DriftRecord,
-    record::{Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record, SetAside},
+    record::{Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record, Refusal, SetAside},
 };
 use crate::model::Gate;
 
@@ -35,6 +35,10 @@ pub(super) fn body(record: &Record) -> Value {
         }
         Body::Erased { session } => json!({ "session": **session }),
         Body::Pruned { first } => json!({ "first_record": first }),
+        Body::Refused(Refusal { fingerprint, errors, codes }) => {
+            let codes: Vec<&str> = codes.iter().map(|code| &**code).collect();
+            json!({ "fingerprint": fingerprint.to_string(), "errors": errors, "codes": codes })
+        }
         Body::SetAside(SetAside { folder, reason }) => json!({ "folder": **folder, "reason": **reason }),
         // A checkpoint has its own line of JSON, which is what is kept elsewhere too.
         Body::Checkpoint(checkpoint) => checkpoint_line(checkpoint),

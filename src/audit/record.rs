@@ -149,8 +149,21 @@ pub enum Draft {
         /// The first that is held.
         first: RecordNumber,
     },
+    /// Rules were to serve, and were refused.
+    Refused(Arc<Refusal>),
     /// The store of before was damaged.
     SetAside(Arc<SetAside>),
+}
+
+/// Rules that were refused. Holds nothing of their text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The fingerprint of the files.
+    pub fingerprint: Digest,
+    /// How many errors there were.
+    pub errors: u64,
+    /// The codes of the first kinds of them.
+    pub codes: Vec<Arc<str>>,
 }
 
 /// A damaged store that was set aside; this one was begun in its place.
@@ -266,6 +279,7 @@ impl Record {
             Body::Closed(_) => "closed",
             Body::Erased { .. } => "erased",
             Body::Pruned { .. } => "pruned",
+            Body::Refused(_) => "refused",
             Body::SetAside(_) => "set_aside",
         }
     }
@@ -300,6 +314,8 @@ pub enum Body {
         /// The first that was held.
         first: RecordNumber,
     },
+    /// Rules were to serve, and were refused.
+    Refused(Refusal),
     /// The store of before was damaged.
     SetAside(SetAside),
 }

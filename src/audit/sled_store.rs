@@ -1,6 +1,7 @@
 //! The embedded store: sled, behind this one door.
 //!
-//! `folder` tells where in a data folder it is, `compact` how it gives room back, `keys` how keys and values are made.
+//! `folder` tells where in a data folder it is, `compact` how it gives room back, `keys` how keys and values are made,
+//! `rules` what is kept of rules.
 //!
 //! One tree holds everything, so that one atomic batch covers a group commit:
 //!
@@ -15,6 +16,8 @@
 //! | `size` | the bytes of all blocks |
 //! | `q` method (length, text) id | what became of a request with a name: print, record |
 //! | `p` session (length, text) number part | a payload (see `payload`), in parts |
+//! | `rules` | which rules served last, and what is kept of rules (see `sources`) |
+//! | `k` pack's digest part | what a pack was compiled from, in parts |
 //! | `j` session (length, text) number part | an entry of the session's journal, in parts |
 //!
 //! Large values are what sled keeps worst, so what may be large is kept in parts of a bounded size, as blocks are.
@@ -26,16 +29,19 @@ mod compact;
 mod folder;
 mod keys;
 mod opened;
+mod rules;
 #[cfg(test)]
 mod tests;
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
     thread,
     time::{Duration, Instant},
 };
+
+use crate::model::Digest;
 
 use self::{
     compact::Changed,
@@ -52,7 +58,7 @@ use super::{
     memory::end_of,
     payload::{Payload, PayloadKey},
     posting::Posting,
-    record::RecordNumber,
+    record::{PackRef, RecordNumber},
     request::{Answered, RequestKey},
     store::{Batch, Block, Safety, Store, StoreError, Tidied, check_order},
     tally::{Span, Tally, TallyKey, prefix},
@@ -181,6 +187,12 @@ impl Store for SledStore {
             for (key, bytes) in open.journal_writes(&batch.journal)? {
                 match bytes {
                     Some(bytes) => writes.insert(key, bytes),
+                    None => writes.remove(key),
+                }
+            }
+            for (key, bytes) in open.rules_writes(&batch.rules)? {
+                match bytes {
+                    Some(bytes) => writes.insert(key, &bytes),
                     None => writes.remove(key),
                 }
             }
@@ -314,6 +326,14 @@ impl Store for SledStore {
             let found = open.db.get(tagged(b'q', &key.to_bytes())).map_err(failed)?;
             found.map(|bytes| answered_of(&bytes)).transpose()
         })
+    }
+
+    fn last_set(&self) -> Result<Vec<Arc<PackRef>>, StoreError> {
+        self.with(|open| Ok(open.rules()?.set))
+    }
+
+    fn sources(&self, pack: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.with(|open| open.sources(pack))
     }
 
     fn size(&self) -> Result<u64, StoreError> {

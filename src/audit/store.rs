@@ -2,14 +2,17 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
+use crate::model::Digest;
+
 use super::{
     chain::Head,
     journal::{JournalEntry, JournalWrite},
     layout::LayoutError,
     payload::{Payload, PayloadKey},
     posting::Posting,
-    record::RecordNumber,
+    record::{PackRef, RecordNumber},
     request::{Answered, RequestKey},
+    sources::KeptSet,
     tally::{Span, Tally, TallyKey},
 };
 
@@ -52,13 +55,15 @@ pub struct Batch {
     pub erased: Vec<Arc<str>>,
     /// Requests with a name that are recorded now.
     pub answered: Vec<(RequestKey, Answered)>,
+    /// Sets of rules that begin to serve, in their order.
+    pub rules: Vec<Arc<KeptSet>>,
 }
 
 impl Batch {
     /// Nothing, at a place in the chain.
     pub fn at(head: Head) -> Batch {
-        let (blocks, tallies, postings, payloads, journal, erased, answered) = Default::default();
-        Batch { before: head, after: head, blocks, tallies, postings, payloads, journal, erased, answered }
+        let (blocks, tallies, postings, payloads, journal, erased, answered, rules) = Default::default();
+        Batch { before: head, after: head, blocks, tallies, postings, payloads, journal, erased, answered, rules }
     }
 
     /// True if it changes nothing.
@@ -197,6 +202,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// What became of a request with a name; nothing if it was not recorded, or its record was pruned.
     fn answered(&self, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
+
+    /// The packs of the set of rules that served last; none if none did.
+    fn last_set(&self) -> Result<Vec<Arc<PackRef>>, StoreError>;
+
+    /// What a pack was compiled from, by the digest of its meaning; nothing if that is not kept any more.
+    fn sources(&self, pack: &Digest) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// The bytes of all blocks that are held.
     fn size(&self) -> Result<u64, StoreError>;

@@ -58,6 +58,11 @@ fn drafts(before: Head) -> Vec<Draft> {
         judged(1),
         Draft::Closed(closed),
         Draft::Pruned { first: 1 },
+        Draft::Refused(Arc::new(Refusal {
+            fingerprint: Digest::new([3; 32]),
+            errors: 2,
+            codes: vec!["P0201".into(), "P0301".into()],
+        })),
         Draft::SetAside(Arc::new(SetAside { folder: "damaged-1".into(), reason: "its head is gone".into() })),
     ]
 }
@@ -122,7 +127,7 @@ fn what_nobody_touched_is_whole() {
     let verified = verify_store(&store, Trust::default()).unwrap();
     assert!(verified.is_whole(), "{verified:?}");
     assert_eq!((verified.head, verified.checkpoints, verified.signed), (store.head().unwrap(), 1, 1));
-    assert_eq!(records.len(), 10);
+    assert_eq!(records.len(), 11);
     assert!(records[4].payload.is_some());
 }
 
@@ -237,7 +242,7 @@ fn a_checkpoint_from_elsewhere_finds_what_the_chain_cannot() {
     let (store, records) = sample();
     let head = store.head().unwrap();
     let at = |last: u64, link: Digest| Checkpoint::new(Head { last, link, ..head }, 5, Some(&checkpoint_key()));
-    let checkpoints = vec![at(3, records[2].link), at(10, head.link)];
+    let checkpoints = vec![at(3, records[2].link), at(11, head.link)];
     let trust = |checkpoints: Vec<Checkpoint>| Trust { checkpoints, public_key: Some(checkpoint_key().public()) };
     let verified = verify_store(&store, trust(checkpoints.clone())).unwrap();
     assert!(verified.is_whole(), "{verified:?}");
@@ -247,24 +252,24 @@ fn a_checkpoint_from_elsewhere_finds_what_the_chain_cannot() {
     let behind = Head { last: 5, link: records[4].link, ..head };
     let back = |trust| verify_with(store.base().unwrap(), &records[..5], behind, trust).faults;
     assert_eq!(back(Trust::default()), []);
-    assert_eq!(back(trust(checkpoints.clone())), [Fault::Cut { from: 6, last: 10 }]);
+    assert_eq!(back(trust(checkpoints.clone())), [Fault::Cut { from: 6, last: 11 }]);
     let anew = rewritten();
     assert!(verify_store(&anew, Trust::default()).unwrap().is_whole());
     let shorter = verify_store(&anew, trust(checkpoints.clone())).unwrap().faults;
-    assert_eq!(shorter, [Fault::Cut { from: 10, last: 10 }]);
+    assert_eq!(shorter, [Fault::Cut { from: 11, last: 11 }]);
     let mut builder = BatchBuilder::new(anew.head().unwrap(), [1; 32]);
     builder.push(&judged(9), 1_700_000_000_000);
     anew.append(&builder.finish(), Safety::Disk).unwrap();
-    assert_eq!(verify_store(&anew, trust(checkpoints)).unwrap().faults, [Fault::Rewritten { last: 10 }]);
+    assert_eq!(verify_store(&anew, trust(checkpoints)).unwrap().faults, [Fault::Rewritten { last: 11 }]);
 
     // Checkpoints that prove nothing.
     let unsigned = Checkpoint::new(head, 5, None);
-    assert_eq!(verify_store(&store, trust(vec![unsigned])).unwrap().faults, [Fault::Unsigned { last: 10 }]);
+    assert_eq!(verify_store(&store, trust(vec![unsigned])).unwrap().faults, [Fault::Unsigned { last: 11 }]);
     let stranger = Checkpoint::new(head, 5, Some(&CheckpointKey::new([6; 32])));
-    assert_eq!(verify_store(&store, trust(vec![stranger])).unwrap().faults, [Fault::Unsigned { last: 10 }]);
-    let mut forged = at(10, head.link);
+    assert_eq!(verify_store(&store, trust(vec![stranger])).unwrap().faults, [Fault::Unsigned { last: 11 }]);
+    let mut forged = at(11, head.link);
     forged.at_millis = 6;
-    assert_eq!(verify_store(&store, trust(vec![forged])).unwrap().faults, [Fault::Signature { last: 10 }]);
+    assert_eq!(verify_store(&store, trust(vec![forged])).unwrap().faults, [Fault::Signature { last: 11 }]);
     let elsewhere = Checkpoint::new(Head::genesis(StoreId::new([9; 16])), 5, Some(&checkpoint_key()));
     let faults = verify_store(&store, trust(vec![elsewhere])).unwrap().faults;
     assert!(matches!(faults.as_slice(), [Fault::OtherStore { last: 0, .. }]), "{faults:?}");
@@ -324,7 +329,7 @@ fn an_export_verifies_and_a_store_rebuilt_from_it_is_the_same() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    assert_eq!(read.len(), 10);
+    assert_eq!(read.len(), 11);
 }
 
 #[test]
@@ -343,7 +348,7 @@ fn an_export_that_shows_something_else_than_its_bytes_say_is_found() {
     assert_eq!(changed(3, "2023-", "2024-"), [Fault::Shown { number: 3 }]);
     assert_eq!(changed(3, "\"number\":3", "\"number\":4"), [Fault::Missing { expected: 3, found: 4 }]);
     let end = lines.len() - 1;
-    assert_eq!(changed(end, "\"last\":10", "\"last\":11"), [Fault::End { expected: 11, found: 10 }]);
+    assert_eq!(changed(end, "\"last\":11", "\"last\":12"), [Fault::End { expected: 12, found: 11 }]);
     let mut without = lines.clone();
     without.remove(5);
     assert_eq!(import(&without).unwrap().0.faults, [Fault::Missing { expected: 5, found: 6 }]);

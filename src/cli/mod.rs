@@ -16,6 +16,7 @@ mod redact;
 mod replay;
 mod serve;
 mod settings;
+mod sign;
 mod signal;
 mod test;
 
@@ -96,6 +97,8 @@ enum Command {
     Explain(explain::Args),
     /// Write the skeleton of a rule pack
     Init(init::Args),
+    /// Sign rule packs, for servers that serve no others
+    Sign(sign::Args),
     /// Serve rule packs over gRPC
     Serve(serve::Args),
     /// Try a running server
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Redact(args) => redact::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Init(args) => init::run(args),
+        Command::Sign(args) => sign::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
         Command::Audit(args) => audit::run(args),

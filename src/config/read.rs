@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use super::{Durability, Expected, LogFormat, Watch, WhenDamaged, WhenFull};
+use super::{Durability, Expected, LogFormat, OnTestFailure, Pin, Watch, WhenDamaged, WhenFull};
 use crate::model::Limit;
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Expected> {
@@ -29,6 +29,20 @@ pub(super) fn watch(text: &str) -> Result<Watch, Expected> {
         "off" => Ok(Watch::Off),
         _ => Err(Expected::OneOf(&["on", "poll", "off"])),
     }
+}
+
+pub(super) fn on_test_failure(text: &str) -> Result<OnTestFailure, Expected> {
+    match text {
+        "refuse" => Ok(OnTestFailure::Refuse),
+        "warn" => Ok(OnTestFailure::Warn),
+        _ => Err(Expected::OneOf(&["refuse", "warn"])),
+    }
+}
+
+/// Packs and their digests; none in an empty text.
+pub(super) fn pins(text: &str) -> Result<Vec<Pin>, Expected> {
+    let pins = text.split(',').map(str::trim).filter(|pin| !pin.is_empty());
+    pins.map(|pin| Pin::read(pin).ok_or(Expected::Pins)).collect()
 }
 
 /// No count of a server needs to be larger, and what holds them cannot be without limit.

@@ -133,3 +133,16 @@ fn the_limits_of_a_session_have_ends() {
         assert!(error.starts_with(&format!("`{text}` for --{key} is not a whole number from 1 to ")), "{error}");
     }
 }
+
+#[test]
+fn pins_are_names_and_digests() {
+    let digest = |n: &str| crate::model::Digest::from_hex(&n.repeat(32)).unwrap();
+    let text = format!("airline={}, desk = {},", "0a".repeat(32), "0B".repeat(32));
+    let config = Config::load(&given(&[("rules-digest", &text)]), [], None).unwrap();
+    let pin = |pack: &str, n| Pin { pack: pack.to_owned(), digest: digest(n) };
+    assert_eq!(config.settings.rules_digest, [pin("airline", "0a"), pin("desk", "0b")]);
+    for bad in ["airline", "airline=0a", "=0a", &format!("={}", "0a".repeat(32))] {
+        let error = Config::load(&given(&[("rules-digest", bad)]), [], None).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{bad}` for --rules-digest is not NAME=DIGEST")), "{error}");
+    }
+}

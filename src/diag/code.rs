@@ -10,6 +10,7 @@
 //! | `P02xx` | syntax of `.policy` files |
 //! | `P03xx` | names and types in `.policy` files |
 //! | `P04xx` | policies that are valid but hardly mean what they say |
+//! | `P05xx` | packs that are valid and may not serve |
 
 use std::fmt;
 
@@ -110,6 +111,14 @@ codes! {
     JoinedKey = "P0406", "a key that is made by joining texts";
     PrefixOfAddress = "P0407", "a comparison of a URL, host or path by its letters";
     SamePolicy = "P0408", "a policy with the trigger and the conditions of another one";
+    // Valid, and may not serve.
+    TestFailed = "P0501", "a test of the pack that fails";
+    TestsTooLong = "P0502", "tests that take longer than they may";
+    NotPinned = "P0503", "a pack of another digest than the server's settings allow";
+    PinnedMissing = "P0504", "a pack that the server's settings pin and that is not there";
+    NotSigned = "P0505", "a pack without a signature, where the server's settings ask for one";
+    SignatureWrong = "P0506", "a signature that does not hold, or is by nobody who is trusted";
+    TrustUnreadable = "P0507", "a file of pins or public keys that cannot be used";
 }
 
 impl fmt::Display for Code {
@@ -134,7 +143,7 @@ mod tests {
         assert!(texts.is_sorted_by(|a, b| a < b), "{texts:?}");
         for text in texts {
             let digits = text.strip_prefix('P').filter(|d| d.len() == 4 && d.bytes().all(|b| b.is_ascii_digit()));
-            assert!(digits.is_some_and(|d| d < "0500"), "{text}");
+            assert!(digits.is_some_and(|d| d < "0600"), "{text}");
         }
     }
 }

@@ -9,20 +9,25 @@ use crate::{
     pack::{Band, DriftCase, DriftSpec, DriftStep, RedactionCase, SessionExpect, StepExpect},
 };
 
-/// Runs the sessions and the redactions. Gives the results, and the probes that no session asks.
-pub(super) fn run(pack: &Pack) -> (Vec<TestResult>, Vec<String>) {
+/// Runs the sessions and the redactions as long as `go_on` says so, which is asked before each. Gives the results, and
+/// the probes that no session asks; nothing if it said no.
+pub(super) fn run(pack: &Pack, go_on: &dyn Fn() -> bool) -> Option<(Vec<TestResult>, Vec<String>)> {
     let tests = pack.drift_tests();
     let mut results = Vec::new();
     let mut unasked: Vec<String> = Vec::new();
     if let Some(spec) = pack.drift() {
-        results.extend(tests.sessions.iter().map(|case| result(&case.name.value, session(pack, spec, case))));
+        for case in &tests.sessions {
+            results.push(go_on().then(|| result(&case.name.value, session(pack, spec, case)))?);
+        }
         let asked = tests.sessions.iter().flat_map(|case| &case.probes).map(|step| &*step.probe.value);
         let asked: BTreeSet<&str> = asked.collect();
         let ids = spec.library.probes().iter().map(|probe| &*probe.id);
         unasked.extend(ids.filter(|id| !asked.contains(id)).map(str::to_owned));
     }
-    results.extend(tests.redaction.iter().map(|case| result(&case.name.value, redaction(pack, case))));
-    (results, unasked)
+    for case in &tests.redaction {
+        results.push(go_on().then(|| result(&case.name.value, redaction(pack, case)))?);
+    }
+    Some((results, unasked))
 }
 
 fn result(name: &str, faults: Vec<String>) -> TestResult {

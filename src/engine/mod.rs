@@ -21,6 +21,6 @@ pub use drift::{EvaluateError, FinishedProbe, evaluate, find_probe, lexicon, set
 pub use episode::{EpisodeOutcome, run_episode};
 pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rule_files, load_rules};
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
-pub use packtest::{TestReport, TestResult, run_tests};
+pub use packtest::{TestReport, TestResult, run_tests, run_tests_while};
 pub use session::{Session, SessionError};
 pub use walk::{Outcome, Visit, VisitCondition, nearest_miss, walk_through};

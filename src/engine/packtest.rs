@@ -38,17 +38,22 @@ pub struct TestResult {
 
 /// Runs all tests of a pack.
 pub fn run_tests(pack: &Arc<Pack>) -> TestReport {
+    run_tests_while(pack, &|| true).unwrap_or_default()
+}
+
+/// Runs all tests of a pack, as long as `go_on` says so: it is asked before each test. Nothing if it said no.
+pub fn run_tests_while(pack: &Arc<Pack>, go_on: &dyn Fn() -> bool) -> Option<TestReport> {
     let mut fired: BTreeSet<PolicyId> = BTreeSet::new();
-    let mut results: Vec<TestResult> = pack
-        .tests()
-        .iter()
-        .map(|test| {
-            let outcome = run(pack, test);
-            fired.extend(outcome.hits.iter().map(|h| h.firing.policy.clone()));
-            fired.extend(outcome.signals.iter().map(|s| s.firing.policy.clone()));
-            TestResult { name: test.name.value.clone(), faults: faults(test, &outcome) }
-        })
-        .collect();
+    let mut results = Vec::with_capacity(pack.tests().len());
+    for test in pack.tests() {
+        if !go_on() {
+            return None;
+        }
+        let outcome = run(pack, test);
+        fired.extend(outcome.hits.iter().map(|h| h.firing.policy.clone()));
+        fired.extend(outcome.signals.iter().map(|s| s.firing.policy.clone()));
+        results.push(TestResult { name: test.name.value.clone(), faults: faults(test, &outcome) });
+    }
     let never_fired = pack
         .program()
         .policies
@@ -56,9 +61,9 @@ pub fn run_tests(pack: &Arc<Pack>) -> TestReport {
         .filter(|p| p.effect != crate::model::Effect::Judge && !fired.contains(&p.id))
         .map(|p| p.id.clone())
         .collect();
-    let (drift, never_asked) = drifttest::run(pack);
+    let (drift, never_asked) = drifttest::run(pack, go_on)?;
     results.extend(drift);
-    TestReport { results, never_fired, never_asked }
+    Some(TestReport { results, never_fired, never_asked })
 }
 
 fn run(pack: &Arc<Pack>, test: &TestCase) -> EpisodeOutcome {

@@ -104,6 +104,13 @@ pub fn record(record: &audit::Record) -> wire::Record {
             reason: reason.to_string(),
         }),
         Body::Pruned { first } => wire::record::Body::RecordsPruned(wire::RecordsPruned { first_record: *first }),
+        Body::Refused(audit::Refusal { fingerprint, errors, codes }) => {
+            wire::record::Body::RulesRefused(wire::RulesRefused {
+                fingerprint: fingerprint.to_string(),
+                error_count: *errors,
+                codes: codes.iter().map(ToString::to_string).collect(),
+            })
+        }
         Body::Closed(audit::Closed { session, pack: _, reason }) => wire::record::Body::Closed(wire::SessionClosed {
             session_id: session.to_string(),
             reason: reason.word().to_owned(),

@@ -79,6 +79,9 @@ impl Rules for RulesApi {
             loaded_at: Some(convert::timestamp(now.served.loaded_at)),
             packs: packs(&now.served),
             warnings: now.served.warnings.iter().map(convert::diagnostic).collect(),
+            last_good: now.served.last_good,
+            accepted_load_count: now.loads.accepted,
+            refused_load_count: now.loads.refused,
             stale_since: now.stale.as_ref().map(|stale| convert::timestamp(stale.since)),
             refused: now.stale.map(|stale| wire::RefusedLoad {
                 refused_at: Some(convert::timestamp(stale.refused.at)),

@@ -98,13 +98,34 @@ const LAST_BYTES: Duration = Duration::from_secs(3);
 
 /// Loads the rules in the settings' folder, opens the store in theirs, and serves.
 pub async fn start(settings: &Settings) -> Result<Running, StartError> {
-    // Broken rules are found before anything is created or bound.
-    let rules = load(&settings.rules).await?;
-    let of_store = settings.clone();
-    let store = tokio::task::spawn_blocking(move || open_store(&of_store))
-        .await
-        .map_err(|e| StoreError::Damaged(e.to_string()))??;
+    let given = settings.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&given)).await;
+    let (rules, store) = opened.unwrap_or(Err(StartError::Rules(LoadError::Broke)))?;
     start_with(settings, rules, Arc::new(store)).await
+}
+
+/// The rules, and the store. Broken rules are found before anything is created or bound; where the settings say so, the
+/// last good ones of a store that is there serve in their place.
+fn open(settings: &Settings) -> Result<(LiveRules, SledStore), StartError> {
+    let refused = match LiveRules::load(settings) {
+        Ok(rules) => return Ok((rules, open_store(settings)?)),
+        Err(LoadError::Refused(refused)) if settings.start_with_last_good && SledStore::is_in(&settings.data) => {
+            refused
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let store = open_store(settings)?;
+    match LiveRules::last_good(settings, &store, refused.clone())? {
+        Some(rules) => {
+            tracing::error!(
+                errors = refused.errors(),
+                "the rules were refused; the last good ones serve\n{}",
+                refused.rendered
+            );
+            Ok((rules, store))
+        }
+        None => Err(LoadError::Refused(refused).into()),
+    }
 }
 
 /// Opens the store. If the settings say so, a damaged one is set aside, and a new one begins with a record of that.
@@ -120,11 +141,6 @@ fn open_store(settings: &Settings) -> Result<SledStore, StoreError> {
         }
         (opened, _) => opened,
     }
-}
-
-async fn load(folder: &Path) -> Result<LiveRules, LoadError> {
-    let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || LiveRules::load(&folder)).await.unwrap_or(Err(LoadError::Broke))
 }
 
 /// The keys of hashes and of open sessions: the files that the settings name, or ones beside the store, which are made

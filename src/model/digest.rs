@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 /// A digest, such as that of a pack's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
@@ -10,6 +12,11 @@ impl Digest {
     /// From its bytes.
     pub fn new(bytes: [u8; 32]) -> Digest {
         Digest(bytes)
+    }
+
+    /// From 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Digest> {
+        HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok().map(Digest)
     }
 
     /// Its bytes.
@@ -42,6 +49,12 @@ mod tests {
     fn a_digest_shows_as_hex() {
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(&[0x00, 0x9a, 0xf0, 0xff]);
-        assert_eq!(Digest::new(bytes).to_string(), format!("009af0ff{}", "0".repeat(56)));
+        let hex = format!("009af0ff{}", "0".repeat(56));
+        assert_eq!(Digest::new(bytes).to_string(), hex);
+        assert_eq!(Digest::from_hex(&hex), Some(Digest::new(bytes)));
+        assert_eq!(Digest::from_hex(&hex.to_uppercase()), Some(Digest::new(bytes)));
+        for bad in ["", &hex[1..], &hex.replace('9', "x"), &format!("{hex}00")] {
+            assert_eq!(Digest::from_hex(bad), None, "{bad}");
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Component, Path};
 
 use crate::diag::suggest;
 
+use super::signature::SIGNATURE_FILE;
+
 /// What a file of a pack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -25,6 +27,8 @@ pub(super) enum Part {
     Policy,
     /// `tests/**/*.yaml`.
     Test,
+    /// `pack.sig`: who says that the pack may serve.
+    Signature,
     /// Notes for people, and names that begin with a dot.
     Ignored,
     /// Nothing that a pack has.
@@ -32,7 +36,7 @@ pub(super) enum Part {
 }
 
 /// Files at the top of a pack.
-const TOP: [(&str, Part); 8] = [
+const TOP: [(&str, Part); 9] = [
     ("pack.yaml", Part::Manifest),
     ("keywords.yaml", Part::Keywords),
     ("reward.yaml", Part::Reward),
@@ -40,6 +44,7 @@ const TOP: [(&str, Part); 8] = [
     ("scoring.yaml", Part::Scoring),
     ("redaction.yaml", Part::Redaction),
     ("tools.yaml", Part::Tools),
+    (SIGNATURE_FILE, Part::Signature),
     ("LICENSE", Part::Ignored),
 ];
 
@@ -119,6 +124,8 @@ mod tests {
             ("tests/a.yml", Part::Unknown),
             ("a.policy", Part::Unknown),
             ("tools.yaml", Part::Tools),
+            ("pack.sig", Part::Signature),
+            ("policies/pack.sig", Part::Unknown),
             ("README.md", Part::Ignored),
             (".git/config", Part::Ignored),
             ("tests/.a.yaml", Part::Ignored),

@@ -21,6 +21,7 @@ mod probes;
 mod read;
 mod redaction;
 mod scoring;
+mod signature;
 mod snapshot;
 mod spec;
 mod terms;
@@ -29,6 +30,7 @@ mod yaml;
 
 pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
 pub use read::{read_pack, read_pack_files, read_rule_files, read_rules};
+pub use signature::{PackKey, PackSignature, SIGNATURE_FILE, SignatureFault};
 pub use snapshot::{PackFiles, RuleFiles};
 pub use spec::{
     Calibration, ComponentsSpec, DriftHalf, DriftSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec,

@@ -171,7 +171,7 @@ impl Reading {
                     sessions = sessions.or(read.sessions);
                 }
                 Part::Policy => policies.push(file),
-                Part::Ignored | Part::Unknown => {}
+                Part::Signature | Part::Ignored | Part::Unknown => {}
             }
         }
         for (path, problem) in &folder.problems {

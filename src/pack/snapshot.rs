@@ -11,7 +11,10 @@ use crate::model::{
     bytes::{BytesError, Reader, put_len, put_text},
 };
 
-use super::folder::{FileProblem, Folder, sorted_names};
+use super::{
+    folder::{FileProblem, Folder, sorted_names},
+    layout::Part,
+};
 
 /// The version of kept sources.
 const SOURCES_VERSION: u8 = 1;
@@ -124,6 +127,11 @@ impl PackFiles {
         &self.0
     }
 
+    /// Without the pack's tests: what its meaning rests on. Tests hold whatever their authors tried the rules with.
+    pub fn without_tests(self) -> PackFiles {
+        PackFiles(self.0.into_iter().filter(|(path, _)| Part::of(path) != Part::Test).collect())
+    }
+
     /// As kept: `version:byte=1  files:list of (path:text  content:bytes)`, with lengths and numbers as in audit
     /// records.
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -216,6 +224,8 @@ mod tests {
         let files = RuleFiles::read(dir.path());
         let pack = files.pack(&dir.path().join("a")).unwrap();
         assert_eq!(pack.files().len(), 2);
+        let with = PackFiles([("pack.yaml", "a"), ("tests/a.yaml", "b")].map(|(p, t)| (p.into(), t.into())).into());
+        assert_eq!(with.without_tests().files().keys().collect::<Vec<_>>(), [Path::new("pack.yaml")]);
         let bytes = pack.to_bytes();
         assert_eq!(PackFiles::from_bytes(&bytes), Some(pack.clone()));
         let again = RuleFiles::of_packs(dir.path(), [("a".to_owned(), pack)]);

@@ -120,7 +120,8 @@ impl SessionAccount {
             | Body::Checkpoint(_)
             | Body::Erased { .. }
             | Body::Pruned { .. }
-            | Body::SetAside(_) => {}
+            | Body::SetAside(_)
+            | Body::Refused(_) => {}
         }
     }
 }

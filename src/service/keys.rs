@@ -10,7 +10,7 @@ use std::{
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use crate::{audit::CheckpointKey, redact::SealKey};
+use crate::{audit::CheckpointKey, pack::PackKey, redact::SealKey};
 
 use super::session_key::SessionKey;
 
@@ -180,6 +180,11 @@ pub(super) fn read_or_make_secret(path: &Path) -> Result<[u8; 32], KeyError> {
 /// The key in a file that signs checkpoints; the file is made if it is not there.
 pub fn read_or_make_checkpoint_key(path: &Path) -> Result<CheckpointKey, KeyError> {
     read_or_make_secret(path).map(CheckpointKey::new)
+}
+
+/// The key in a file that signs packs; of the same form.
+pub fn read_pack_key(path: &Path) -> Result<PackKey, KeyError> {
+    read_secret(path).map(PackKey::new)
 }
 
 /// The key in a file that signs checkpoints.

@@ -138,7 +138,8 @@ impl Sessions<'_> {
             | Body::Closed(_)
             | Body::Erased { .. }
             | Body::Pruned { .. }
-            | Body::SetAside(_) => {}
+            | Body::SetAside(_)
+            | Body::Refused(_) => {}
         }
         ControlFlow::Continue(())
     }

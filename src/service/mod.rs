@@ -34,7 +34,9 @@ pub use drift::{
 };
 pub use judging::{Answer, Item, ItemBody, ItemError, Prints, ProposedCall};
 pub use keeping::{ExportFrom, KeepError, Retention, begin_export, erase_in, export_part, prune_in, record_set_aside};
-pub use keys::{KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, read_or_make_checkpoint_key};
+pub use keys::{
+    KeyError, Keys, PayloadKeys, RedactionKey, read_checkpoint_key, read_or_make_checkpoint_key, read_pack_key,
+};
 pub use metrics::{Measured, MetricsError, Selection};
 pub use observe::{Ask, ObserveError, Observed, Pending};
 pub use query::{JudgeAsk, JudgeError, Outcome, QueryError, RecordPage, RecordQuery};
@@ -42,7 +44,7 @@ pub use reload::ReloadError;
 pub use requests::{Named, RequestError};
 pub use resume::CloseError;
 pub use reveal::{RevealAsk, RevealError, Revealed};
-pub use rules::{LiveRules, LoadError, RefusedLoad, Served, Stale, Trigger, WatchSettings, reference};
+pub use rules::{LiveRules, LoadCounts, LoadError, RefusedLoad, Served, Stale, Trigger, WatchSettings, reference};
 pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use session_key::SessionKey;
 pub use sessions::SessionLimits;

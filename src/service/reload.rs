@@ -8,7 +8,7 @@ use crate::{audit::Draft, diag};
 use super::{
     Service,
     requests::{Named, RequestError, Turn},
-    rules::{LoadError, Prepared, Served, Trigger},
+    rules::{LoadError, Prepared, RefusedLoad, Served, Trigger},
     writer::AuditError,
 };
 
@@ -27,10 +27,12 @@ pub enum ReloadError {
 }
 
 impl Service {
-    /// Records that the first set serves.
+    /// Records that the first set serves; and that another one was refused, where it serves in its place.
     pub async fn activate(&self) -> Result<(), AuditError> {
-        let served = self.rules.current();
-        self.audit.place().await?.record_durably(activation(&served)).done().await.map(|_| ())
+        let refused = self.rules.stale().borrow().as_ref().map(|stale| refusal(&stale.refused));
+        let drafts = refused.into_iter().chain(activation(&self.rules.current())).collect();
+        let kept = self.rules.take_first();
+        self.audit.place().await?.activate(None, drafts, kept).done().await.map(|_| ())
     }
 
     /// Loads the rules as they now stand on disk and serves them.
@@ -50,21 +52,28 @@ impl Service {
                 self.rules.confirm(&alone);
                 Ok(served)
             }
-            Prepared::New(served) => {
+            Prepared::New { served, kept } => {
                 let place = self.audit.place().await?;
                 // From here on the record is ahead of every judgement under the new set. A store that fails now has
                 // made the service stop serving, and stores it first when it works again.
-                if let Err(e) = place.answer(named, activation(&served), Vec::new()).done().await {
+                if let Err(e) = place.activate(named, activation(&served), kept).done().await {
                     tracing::error!(error = %e, "the activation of rules is not yet stored");
                 }
                 self.rules.serve(&alone, served.clone());
                 Ok(served)
             }
             Prepared::Refused(refused) => {
+                if let Err(e) = self.record_refusal(&refused).await {
+                    tracing::error!(error = %e, "the refusal of rules is not recorded");
+                }
                 self.rules.refuse(&alone, refused.clone());
                 Err(LoadError::Refused(refused).into())
             }
         }
+    }
+
+    async fn record_refusal(&self, refused: &RefusedLoad) -> Result<(), AuditError> {
+        self.audit.place().await?.record_durably(vec![refusal(refused)]).done().await.map(|_| ())
     }
 
     /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
@@ -75,4 +84,8 @@ impl Service {
 
 fn activation(served: &Served) -> Vec<Draft> {
     served.pack_refs().into_iter().map(Draft::Activated).collect()
+}
+
+fn refusal(refused: &RefusedLoad) -> Draft {
+    Draft::Refused(Arc::new(refused.refusal()))
 }

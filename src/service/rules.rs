@@ -3,6 +3,7 @@
 //! A set is swapped in whole. Each call loads the set once; each session keeps the pack that it
 //! began with. How a new set comes in is told in `reload`.
 
+mod admit;
 mod hints;
 mod load;
 mod settle;
@@ -10,8 +11,10 @@ mod watch;
 
 use std::{
     collections::HashMap,
-    path::Path,
-    sync::Arc,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -19,17 +22,17 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, MutexGuard, watch as told};
 
 use crate::{
-    audit::PackRef,
+    audit::{KeptSet, PackRef, Store, StoreError},
+    config::Settings,
     diag,
     engine::{Pack, RuleSet},
     model::Digest,
-    pack::RuleFiles,
 };
 
 pub use load::{Candidate, RefusedLoad};
 pub use watch::WatchSettings;
 
-use load::Loader;
+use load::{Loader, Read};
 
 /// How long a folder may go on changing under somebody who asks for its rules to be loaded.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,16 +50,19 @@ pub struct Served {
     pub loaded_at: SystemTime,
     /// Warnings about it.
     pub warnings: Vec<diag::Record>,
-    /// The fingerprint of the files that it was compiled from.
+    /// The fingerprint of what it was loaded from.
     pub fingerprint: Digest,
+    /// It comes from the store, since the rules on disk were refused at start.
+    pub last_good: bool,
     refs: HashMap<Arc<str>, Arc<PackRef>>,
 }
 
 impl Served {
-    fn new(candidate: Candidate, generation: u64) -> Served {
-        let Candidate { set, warnings, fingerprint } = candidate;
+    fn new(candidate: Candidate, generation: u64, last_good: bool) -> (Arc<Served>, Option<Arc<KeptSet>>) {
+        let Candidate { set, warnings, fingerprint, kept } = candidate;
         let refs = set.iter().map(|pack| (pack.name().clone(), Arc::new(reference(pack)))).collect();
-        Served { set, generation, loaded_at: SystemTime::now(), warnings, fingerprint, refs }
+        let loaded_at = SystemTime::now();
+        (Arc::new(Served { set, generation, loaded_at, warnings, fingerprint, last_good, refs }), kept)
     }
 
     /// What records say about a pack of this set.
@@ -86,6 +92,21 @@ pub struct Stale {
     pub since_instant: Instant,
     /// The last load.
     pub refused: RefusedLoad,
+}
+
+impl Stale {
+    fn since_now(refused: RefusedLoad) -> Stale {
+        Stale { since: refused.at, since_instant: Instant::now(), refused }
+    }
+}
+
+/// What loading came to since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadCounts {
+    /// Sets that began to serve.
+    pub accepted: u64,
+    /// Loads that were refused.
+    pub refused: u64,
 }
 
 /// Why rules were not loaded.
@@ -119,6 +140,10 @@ pub struct LiveRules {
     stale: told::Sender<Option<Stale>>,
     /// One load at a time, whoever asks: a large set takes memory to compile.
     loading: Mutex<()>,
+    /// What is to be kept of the first set, until it is recorded.
+    first: std::sync::Mutex<Option<Arc<KeptSet>>>,
+    accepted: AtomicU64,
+    refused: AtomicU64,
 }
 
 /// The right to load, for one at a time.
@@ -130,20 +155,25 @@ pub enum Prepared {
     /// The rules on disk are served already.
     Same(Arc<Served>),
     /// They can be served.
-    New(Arc<Served>),
+    New {
+        /// The set.
+        served: Arc<Served>,
+        /// What is to be kept of it.
+        kept: Option<Arc<KeptSet>>,
+    },
     /// They cannot.
     Refused(RefusedLoad),
 }
 
 impl LiveRules {
     /// Loads the first set; blocks while it compiles.
-    pub fn load(folder: &Path) -> Result<LiveRules, LoadError> {
-        let loader = Loader::new(folder);
+    pub fn load(settings: &Settings) -> Result<LiveRules, LoadError> {
+        let loader = Loader::new(settings);
         let mut read = loader.read();
         let until = Instant::now() + PATIENCE;
         loop {
             let again = loader.read();
-            if again.1 == read.1 {
+            if again.fingerprint == read.fingerprint {
                 break;
             }
             if Instant::now() > until {
@@ -152,13 +182,45 @@ impl LiveRules {
             std::thread::sleep(ASKED_SETTLE);
             read = again;
         }
-        let candidate = loader.load(read.0, read.1).map_err(LoadError::Refused)?;
-        Ok(LiveRules {
+        let candidate = loader.load(read).map_err(LoadError::Refused)?;
+        Ok(LiveRules::first(loader, candidate, None))
+    }
+
+    /// The last set that served, from what a store kept of it, in place of one that is refused; nothing if there is none
+    /// that can serve. Blocks while it compiles.
+    pub fn last_good(
+        settings: &Settings,
+        store: &dyn Store,
+        refused: RefusedLoad,
+    ) -> Result<Option<LiveRules>, StoreError> {
+        let loader = Loader::new(settings);
+        let candidate = loader.last_good(store)?;
+        Ok(candidate.map(|candidate| LiveRules::first(loader, candidate, Some(Stale::since_now(refused)))))
+    }
+
+    fn first(loader: Loader, candidate: Candidate, stale: Option<Stale>) -> LiveRules {
+        let refused = u64::from(stale.is_some());
+        let (served, kept) = Served::new(candidate, 1, stale.is_some());
+        LiveRules {
             loader,
-            current: ArcSwap::from_pointee(Served::new(candidate, 1)),
-            stale: told::Sender::new(None),
+            current: ArcSwap::new(served),
+            stale: told::Sender::new(stale),
             loading: Mutex::new(()),
-        })
+            first: std::sync::Mutex::new(kept),
+            accepted: AtomicU64::new(1),
+            refused: AtomicU64::new(refused),
+        }
+    }
+
+    /// What is to be kept of the first set; given once.
+    pub fn take_first(&self) -> Option<Arc<KeptSet>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What loading came to since the start.
+    pub fn counts(&self) -> LoadCounts {
+        let [accepted, refused] = [&self.accepted, &self.refused].map(|n| n.load(Ordering::Relaxed));
+        LoadCounts { accepted, refused }
     }
 
     /// The served set. To be called once per decision.
@@ -178,15 +240,18 @@ impl LiveRules {
 
     /// Loads the rules as they now stand on disk, off the serving threads; serves nothing yet.
     pub async fn prepare(&self, _alone: &Alone<'_>, trigger: Trigger) -> Result<Prepared, LoadError> {
-        let (files, fingerprint) = self.settled(trigger).await?;
+        let read = self.settled(trigger).await?;
         let served = self.current();
-        if served.fingerprint == fingerprint {
+        if served.fingerprint == read.fingerprint && !served.last_good {
             return Ok(Prepared::Same(served));
         }
         let loader = self.loader.clone();
-        let loaded = tokio::task::spawn_blocking(move || loader.load(files, fingerprint));
+        let loaded = tokio::task::spawn_blocking(move || loader.load(read));
         Ok(match loaded.await.map_err(|_| LoadError::Broke)? {
-            Ok(candidate) => Prepared::New(Arc::new(Served::new(candidate, served.generation + 1))),
+            Ok(candidate) => {
+                let (served, kept) = Served::new(candidate, served.generation + 1, false);
+                Prepared::New { served, kept }
+            }
             Err(refused) => Prepared::Refused(refused),
         })
     }
@@ -194,9 +259,9 @@ impl LiveRules {
     /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
     pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
         let _alone = self.alone().await;
-        let (files, fingerprint) = self.settled(Trigger::Asked).await?;
+        let read = self.settled(Trigger::Asked).await?;
         let loader = self.loader.clone();
-        let loaded = tokio::task::spawn_blocking(move || loader.load(files, fingerprint));
+        let loaded = tokio::task::spawn_blocking(move || loader.load(read));
         loaded.await.map_err(|_| LoadError::Broke)?.map(|c| c.warnings).map_err(LoadError::Refused)
     }
 
@@ -204,6 +269,7 @@ impl LiveRules {
     pub fn serve(&self, _alone: &Alone<'_>, served: Arc<Served>) {
         let before = self.current.swap(served.clone());
         self.stale.send_replace(None);
+        self.accepted.fetch_add(1, Ordering::Relaxed);
         for gone in before.set.iter().filter(|pack| served.set.get(pack.name()).is_none()) {
             tracing::warn!(pack = %gone.name(), "the pack is no longer there: new sessions under it are refused");
         }
@@ -225,10 +291,11 @@ impl LiveRules {
         for d in refused.diagnostics.iter() {
             tracing::error!(code = d.code.text(), file = %d.place.file, line = d.place.line, column = d.place.column, "{}", d.message);
         }
-        self.stale.send_modify(|stale| {
-            let first = (refused.at, Instant::now());
-            let (since, since_instant) = stale.as_ref().map_or(first, |stale| (stale.since, stale.since_instant));
-            *stale = Some(Stale { since, since_instant, refused });
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.stale.send_modify(|stale| match stale {
+            // Stale since the first of them.
+            Some(stale) => stale.refused = refused,
+            None => *stale = Some(Stale::since_now(refused)),
         });
     }
 
@@ -242,27 +309,27 @@ impl LiveRules {
     }
 
     /// Reads the folder until two readings agree.
-    async fn settled(&self, trigger: Trigger) -> Result<(RuleFiles, Digest), LoadError> {
+    async fn settled(&self, trigger: Trigger) -> Result<Read, LoadError> {
         let mut before = match trigger {
-            Trigger::Asked => self.read().await?.1,
+            Trigger::Asked => self.read().await?.fingerprint,
             Trigger::Settled(fingerprint) => fingerprint,
         };
         let until = Instant::now() + PATIENCE;
         loop {
-            let (files, fingerprint) = self.read().await?;
-            if fingerprint == before {
-                return Ok((files, fingerprint));
+            let read = self.read().await?;
+            if read.fingerprint == before {
+                return Ok(read);
             }
             // Whoever watches goes on watching.
             if trigger != Trigger::Asked || Instant::now() > until {
                 return Err(LoadError::Unsettled);
             }
-            before = fingerprint;
+            before = read.fingerprint;
             tokio::time::sleep(ASKED_SETTLE).await;
         }
     }
 
-    async fn read(&self) -> Result<(RuleFiles, Digest), LoadError> {
+    async fn read(&self) -> Result<Read, LoadError> {
         let loader = self.loader.clone();
         tokio::task::spawn_blocking(move || loader.read()).await.map_err(|_| LoadError::Broke)
     }

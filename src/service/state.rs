@@ -14,7 +14,7 @@ use super::{
     keys::Keys,
     requests::Requests,
     resume::Dormant,
-    rules::{LiveRules, Served, Stale},
+    rules::{LiveRules, LoadCounts, Served, Stale},
     sessions::{SessionLimits, Sessions},
     writer::AuditLog,
 };
@@ -41,6 +41,8 @@ pub struct Status {
     pub served: Arc<Served>,
     /// What became of the rules on disk, if they are not those that are served.
     pub stale: Option<Stale>,
+    /// What loading rules came to since the start.
+    pub loads: LoadCounts,
     /// Open sessions per generation of rules.
     pub generations: BTreeMap<u64, u64>,
     /// The number of the last stored record.
@@ -82,6 +84,7 @@ impl Service {
         Ok(Status {
             served: self.rules.current(),
             stale: self.rules.stale().borrow().clone(),
+            loads: self.rules.counts(),
             generations: self.sessions.generations(),
             last_record: self.store.last()?,
         })

@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::{
-    audit::{CheckpointKey, Draft, JournalWrite, RecordNumber, Store, StoreError},
+    audit::{CheckpointKey, Draft, JournalWrite, KeptSet, RecordNumber, Store, StoreError},
     config::{Durability, WhenFull},
 };
 
@@ -177,7 +177,7 @@ impl Place<'_> {
     /// Hands in drafts, and changes of sessions' journals that are stored together with them.
     pub fn record_with(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
         let waits = self.log.durability != Durability::Async;
-        self.hand_in(drafts, journal, None, waits)
+        self.hand_in(drafts, journal, None, None, waits)
     }
 
     /// Hands in drafts and waits for them whatever the settings say.
@@ -185,12 +185,25 @@ impl Place<'_> {
         self.answer(None, drafts, Vec::new())
     }
 
-    /// Hands in what answers a request, which may have a name, and waits for it whatever the settings say.
-    pub fn answer(self, named: Option<Named>, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
-        self.hand_in(drafts, journal, named, true)
+    /// Hands in the records of rules that begin to serve, with what is to be kept of those, and waits for them whatever
+    /// the settings say.
+    pub fn activate(self, named: Option<Named>, drafts: Vec<Draft>, rules: Option<Arc<KeptSet>>) -> Ticket {
+        self.hand_in(drafts, Vec::new(), named, rules, true)
     }
 
-    fn hand_in(self, drafts: Vec<Draft>, journal: Vec<JournalWrite>, named: Option<Named>, waits: bool) -> Ticket {
+    /// Hands in what answers a request, which may have a name, and waits for it whatever the settings say.
+    pub fn answer(self, named: Option<Named>, drafts: Vec<Draft>, journal: Vec<JournalWrite>) -> Ticket {
+        self.hand_in(drafts, journal, named, None, true)
+    }
+
+    fn hand_in(
+        self,
+        drafts: Vec<Draft>,
+        journal: Vec<JournalWrite>,
+        named: Option<Named>,
+        rules: Option<Arc<KeptSet>>,
+        waits: bool,
+    ) -> Ticket {
         let (done, ticket) = match waits {
             true => {
                 let (done, ticket) = oneshot::channel();
@@ -198,7 +211,7 @@ impl Place<'_> {
             }
             false => (None, None),
         };
-        self.log.queue.push(Entry { drafts, journal, named, done, _permit: self.permit });
+        self.log.queue.push(Entry { drafts, journal, named, rules, done, _permit: self.permit });
         Ticket(ticket)
     }
 }

@@ -2,6 +2,7 @@
 //! temporary folders.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod admitted;
 mod audit;
 mod barrier;
 mod chain;

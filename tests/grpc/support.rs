@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use probity::{
     audit::{Store, StoreError},
-    config::{Settings, Watch},
+    config::{OnTestFailure, Settings, Watch},
     grpc::{
         self, Ended, Running, StartError,
         wire::{
@@ -78,9 +78,14 @@ impl House {
 
     pub async fn over_with(store: Arc<dyn Store>, change: impl FnOnce(&mut Settings)) -> House {
         let mut house = House::prepare(change);
-        let rules = LiveRules::load(house.rules.path()).unwrap();
+        let rules = LiveRules::load(&house.settings).unwrap();
         house.running = Some(grpc::start_with(&house.settings, rules, store).await.unwrap());
         house
+    }
+
+    /// Folders and settings for a server that is not started yet.
+    pub fn unstarted(change: impl FnOnce(&mut Settings)) -> House {
+        House::prepare(change)
     }
 
     fn prepare(change: impl FnOnce(&mut Settings)) -> House {
@@ -92,6 +97,8 @@ impl House {
         settings.listen.set_port(0);
         // Tests change rules and load them when they say so; those of the watch turn it on.
         settings.watch = Watch::Off;
+        // Tests change packs under which the packs' own tests then fail.
+        settings.on_test_failure = OnTestFailure::Warn;
         change(&mut settings);
         House { rules, data, running: None, settings }
     }
@@ -104,17 +111,29 @@ impl House {
 
     /// Starts another server on the folders of one that was stopped.
     pub async fn start_again(&mut self) {
+        match self.try_start().await {
+            Ok(running) => self.take(running),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// Tries to start another server on the folders of one that was stopped.
+    pub async fn try_start(&self) -> Result<Running, StartError> {
         // Connections that are still closing hold the store open for a moment.
         for _ in 0..500 {
             match grpc::start(&self.settings).await {
-                Ok(running) => return self.running = Some(running),
                 Err(StartError::Store(StoreError::Locked { .. })) => {
                     tokio::time::sleep(Duration::from_millis(10)).await
                 }
-                Err(e) => panic!("{e}"),
+                tried => return tried,
             }
         }
         panic!("the store stays locked");
+    }
+
+    /// Takes a server in that was started.
+    pub fn take(&mut self, running: Running) {
+        self.running = Some(running);
     }
 
     /// Changes the settings of the next start.

@@ -67,6 +67,15 @@ pub(super) fn parts<'a>(
     })
 }
 
+/// What a pack was compiled from, in parts, each with its key.
+pub(super) fn source_parts(pack: &Digest, bytes: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    (0u32..).zip(bytes.chunks(PART)).map(|(part, bytes)| {
+        let mut key = tagged(b'k', pack.bytes());
+        key.extend_from_slice(&part.to_be_bytes());
+        (key, bytes.to_vec())
+    })
+}
+
 /// The number in the key of a part.
 pub(super) fn part_number(key: &[u8]) -> Result<RecordNumber, StoreError> {
     last_number(key.get(..key.len().saturating_sub(4)).unwrap_or_default())

@@ -24,13 +24,21 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
     match format {
         Format::Json => out.line(status_json(&status))?,
         Format::Table => {
-            out.line(format_args!("probity {}, rules generation {}", status.server_version, status.generation))?;
+            let (generation, loaded) = (status.generation, time(&status.loaded_at));
+            let version = &status.server_version;
+            out.line(format_args!("probity {version}, rules generation {generation}, loaded at {loaded}"))?;
             out.line(format_args!("{} open sessions, {} records", status.session_count, status.last_record))?;
             out.text(plain(&packs_table(&status.packs)))?;
             diagnostics(&status.warnings, &mut out)?;
+            if status.last_good {
+                out.line("these are the last good rules from the store: those on disk were refused at start")?;
+            }
             if let Some(load) = &status.refused {
-                out.line("the last load was refused; the rules before keep serving")?;
-                diagnostics(&load.diagnostics, &mut out)?;
+                let (since, at) = (time(&status.stale_since), time(&load.refused_at));
+                out.line(format_args!(
+                    "STALE since {since}: the last load was refused at {at}; the rules before serve"
+                ))?;
+                out.line(load.rendered.trim_end())?;
             }
         }
     }
@@ -65,12 +73,17 @@ pub async fn reload(channel: Channel, format: Format) -> Outcome {
     Ok(Exit::Fine)
 }
 
+/// A moment as RFC 3339, in UTC and to the second.
+fn time(moment: &Option<prost_types::Timestamp>) -> String {
+    let at = moment.as_ref().and_then(|at| jiff::Timestamp::from_second(at.seconds).ok());
+    at.map(|at| at.to_string()).unwrap_or_default()
+}
+
 fn packs_table(packs: &[Pack]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["PACK", "VERSION", "POLICIES", "DIGEST"]);
     for pack in packs {
-        let digest: String = pack.digest.chars().take(16).collect();
-        table.add_row([pack.name.clone(), pack.version.clone(), pack.policy_count.to_string(), digest]);
+        table.add_row([&pack.name, &pack.version, &pack.policy_count.to_string(), &pack.digest]);
     }
     table
 }
@@ -100,6 +113,11 @@ fn status_json(status: &GetStatusResponse) -> Value {
     json!({
         "server_version": status.server_version,
         "generation": status.generation,
+        "loaded_at": time(&status.loaded_at),
+        "stale_since": status.stale_since.map(|since| time(&Some(since))),
+        "last_good": status.last_good,
+        "accepted_loads": status.accepted_load_count,
+        "refused_loads": status.refused_load_count,
         "packs": packs,
         "warnings": warnings,
         "refused": refused,

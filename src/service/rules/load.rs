@@ -8,16 +8,38 @@ use std::{
 };
 
 use crate::{
-    diag::{self, Severity, Style},
+    audit::{KeptPack, KeptSet, PackRef, Refusal, Store, StoreError},
+    config::Settings,
+    diag::{self, Code, Severity, Style},
     engine::{self, Loaded, RuleSet},
     model::Digest,
-    pack::RuleFiles,
+    pack::{PackFiles, RuleFiles},
 };
+
+use super::{
+    admit::{Beside, Conditions},
+    reference,
+};
+
+/// Bytes of the largest set whose sources are kept.
+const MOST_KEPT: usize = 64 << 20;
+/// Codes of errors that a record of a refusal names.
+const CODES_TOLD: usize = 8;
 
 /// Loads rules from a folder.
 #[derive(Clone, Debug)]
 pub struct Loader {
     folder: PathBuf,
+    conditions: Conditions,
+}
+
+/// All that a load depends on, as it was read at one moment.
+#[derive(Clone, Debug)]
+pub struct Read {
+    files: RuleFiles,
+    beside: Beside,
+    /// The digest of all of that.
+    pub fingerprint: Digest,
 }
 
 /// A set that may serve.
@@ -27,8 +49,10 @@ pub struct Candidate {
     pub set: RuleSet,
     /// Warnings about it.
     pub warnings: Vec<diag::Record>,
-    /// The fingerprint of the files that it was compiled from.
+    /// The fingerprint of what was read.
     pub fingerprint: Digest,
+    /// What is to be kept of it; nothing of a set that is too large for that.
+    pub kept: Option<Arc<KeptSet>>,
 }
 
 /// A load that was refused.
@@ -36,7 +60,7 @@ pub struct Candidate {
 pub struct RefusedLoad {
     /// When.
     pub at: SystemTime,
-    /// The fingerprint of the files.
+    /// The fingerprint of what was read.
     pub fingerprint: Digest,
     /// Why: errors, and the warnings beside them.
     pub diagnostics: Arc<[diag::Record]>,
@@ -49,12 +73,34 @@ impl RefusedLoad {
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.severity == Severity::Error).count()
     }
+
+    /// What a record says about it.
+    pub fn refusal(&self) -> Refusal {
+        let mut codes: Vec<Code> = Vec::new();
+        for d in self.diagnostics.iter().filter(|d| d.severity == Severity::Error) {
+            if codes.len() < CODES_TOLD && !codes.contains(&d.code) {
+                codes.push(d.code);
+            }
+        }
+        let codes = codes.into_iter().map(|code| code.text().into()).collect();
+        Refusal { fingerprint: self.fingerprint, errors: self.errors() as u64, codes }
+    }
 }
 
 impl Loader {
-    /// Of a folder.
-    pub fn new(folder: &Path) -> Loader {
-        Loader { folder: folder.to_owned() }
+    /// As the settings say.
+    pub fn new(settings: &Settings) -> Loader {
+        let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
+        Loader {
+            folder: settings.rules.clone(),
+            conditions: Conditions {
+                on_test_failure: settings.on_test_failure,
+                test_limit: settings.test_limit,
+                pins: settings.rules_digest.clone(),
+                pin_file: given(&settings.rules_digest_file),
+                public_keys: given(&settings.rules_public_key_file),
+            },
+        }
     }
 
     /// The folder.
@@ -62,19 +108,21 @@ impl Loader {
         &self.folder
     }
 
-    /// Reads what a load depends on, and its fingerprint.
-    pub fn read(&self) -> (RuleFiles, Digest) {
-        let files = RuleFiles::read(&self.folder);
-        let fingerprint = files.fingerprint();
-        (files, fingerprint)
+    /// Reads what a load depends on.
+    pub fn read(&self) -> Read {
+        self.with(RuleFiles::read(&self.folder))
     }
 
-    /// Compiles what was read.
-    pub fn load(&self, files: RuleFiles, fingerprint: Digest) -> Result<Candidate, RefusedLoad> {
-        let Loaded { result, diagnostics, sources } = engine::load_rule_files(files);
+    /// Compiles what was read, and holds it to the conditions.
+    pub fn load(&self, read: Read) -> Result<Candidate, RefusedLoad> {
+        let Read { files, beside, fingerprint } = read;
+        let Loaded { result, mut diagnostics, mut sources } = engine::load_rule_files(files.clone());
+        if let Some(set) = &result {
+            diagnostics.extend(self.conditions.check(set, &files, &beside, &mut sources));
+        }
         let records = diagnostics.records(&sources);
-        match result {
-            Some(set) => Ok(Candidate { set, warnings: records, fingerprint }),
+        match result.filter(|_| !diagnostics.has_errors()) {
+            Some(set) => Ok(Candidate { kept: kept(&set, &files), set, warnings: records, fingerprint }),
             None => Err(RefusedLoad {
                 at: SystemTime::now(),
                 fingerprint,
@@ -83,4 +131,55 @@ impl Loader {
             }),
         }
     }
+
+    /// The last set that served, from what a store kept of it, held to the conditions of now. Nothing if there is none
+    /// that still means what it meant.
+    pub fn last_good(&self, store: &dyn Store) -> Result<Option<Candidate>, StoreError> {
+        let set = store.last_set()?;
+        let mut packs = Vec::with_capacity(set.len());
+        for pack in &set {
+            let Some(files) = store.sources(&pack.digest)?.and_then(|bytes| PackFiles::from_bytes(&bytes)) else {
+                tracing::error!(pack = %pack.name, "the store does not hold what the pack was compiled from");
+                return Ok(None);
+            };
+            packs.push((pack.name.to_string(), files));
+        }
+        if packs.is_empty() {
+            return Ok(None);
+        }
+        let candidate = match self.load(self.with(RuleFiles::of_packs(&self.folder, packs))) {
+            Ok(candidate) => candidate,
+            Err(refused) => {
+                tracing::error!(errors = refused.errors(), "the last good rules are refused as well");
+                return Ok(None);
+            }
+        };
+        let same = |(was, is): (&Arc<PackRef>, PackRef)| (&was.name, was.digest) == (&is.name, is.digest);
+        let is: Vec<PackRef> = candidate.set.iter().map(|pack| reference(pack)).collect();
+        let means_the_same = is.len() == set.len() && set.iter().zip(is).all(same);
+        if !means_the_same {
+            tracing::error!("the last good rules mean something else to this version");
+        }
+        Ok(means_the_same.then_some(candidate))
+    }
+
+    fn with(&self, files: RuleFiles) -> Read {
+        let beside = self.conditions.read();
+        let fingerprint = beside.fingerprint(files.fingerprint());
+        Read { files, beside, fingerprint }
+    }
+}
+
+/// What is to be kept of a set, by name.
+fn kept(set: &RuleSet, files: &RuleFiles) -> Option<Arc<KeptSet>> {
+    let packs = set.iter().map(|pack| {
+        let sources = files.pack(pack.root())?.without_tests().to_bytes();
+        Some(KeptPack { pack: Arc::new(reference(pack)), sources })
+    });
+    let packs: Vec<KeptPack> = packs.collect::<Option<_>>()?;
+    let bytes: usize = packs.iter().map(|pack| pack.sources.len()).sum();
+    if bytes > MOST_KEPT {
+        tracing::warn!(bytes, "the rules are too large for the store to keep a copy of them");
+    }
+    (bytes <= MOST_KEPT).then(|| Arc::new(KeptSet { packs }))
 }

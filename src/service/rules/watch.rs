@@ -52,7 +52,7 @@ impl Service {
             let loader = self.rules.loader.clone();
             let reading = tokio::task::spawn_blocking(move || {
                 hints.arm();
-                let print = loader.read().1;
+                let print = loader.read().fingerprint;
                 (hints, print)
             });
             let Ok((armed, print)) = reading.await else {

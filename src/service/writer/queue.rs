@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::audit::{Draft, JournalWrite, Loss};
+use crate::audit::{Draft, JournalWrite, KeptSet, Loss};
 
 use super::{Acknowledged, Named, Recorded};
 
@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) journal: Vec<JournalWrite>,
     /// The request that is answered, if it has a name.
     pub(super) named: Option<Named>,
+    /// The set of rules that begins to serve with it.
+    pub(super) rules: Option<Arc<KeptSet>>,
     /// Who waits for it.
     pub(super) done: Option<oneshot::Sender<Acknowledged>>,
     /// Its place, which is free again once the entry is taken out: held, never read.
@@ -56,6 +58,7 @@ pub(super) struct Taken {
     pub(super) drafts: Vec<Draft>,
     pub(super) journal: Vec<JournalWrite>,
     pub(super) named: Option<Named>,
+    pub(super) rules: Option<Arc<KeptSet>>,
     pub(super) done: Option<oneshot::Sender<Acknowledged>>,
 }
 
@@ -74,7 +77,7 @@ pub(super) struct Group {
 
 impl Entry {
     fn without_place(self) -> Taken {
-        Taken { drafts: self.drafts, journal: self.journal, named: self.named, done: self.done }
+        Taken { drafts: self.drafts, journal: self.journal, named: self.named, rules: self.rules, done: self.done }
     }
 }
 

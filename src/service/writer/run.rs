@@ -72,12 +72,15 @@ impl Run {
                 tracing::error!(judgements = lost.count, "the audit queue was full: judgements were not recorded");
                 self.builder.push(&Draft::Lost(Arc::new(lost)), self.at_millis);
             }
-            for Taken { drafts, journal, named, done } in entries {
+            for Taken { drafts, journal, named, rules, done } in entries {
                 for draft in &drafts {
                     signals |= matches!(draft, Draft::Drift(_));
                     self.builder.push(draft, self.at_millis);
                 }
                 self.builder.journal(journal);
+                if let Some(rules) = rules {
+                    self.builder.keep(rules);
+                }
                 if let Some(Named { key, print }) = named {
                     self.builder.answers(key, print);
                 }

@@ -1,0 +1,64 @@
+//! What is kept of rules that served, in the one tree.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    audit::{
+        sources::{Changes, Index, KeptSet},
+        store::StoreError,
+    },
+    model::Digest,
+};
+
+use super::{
+    keys::{failed, source_parts, tagged},
+    opened::Opened,
+};
+
+/// What becomes of keys: their value, or nothing where they go.
+type KeyWrites = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+impl Opened {
+    /// What becomes of each key of kept rules when sets begin to serve.
+    pub(super) fn rules_writes(&self, sets: &[Arc<KeptSet>]) -> Result<KeyWrites, StoreError> {
+        let mut writes = KeyWrites::new();
+        if sets.is_empty() {
+            return Ok(writes);
+        }
+        let mut index = self.rules()?;
+        for set in sets {
+            let Changes { put, gone } = index.activate(set);
+            for pack in put.iter().map(|(pack, _)| pack).chain(&gone) {
+                let start = tagged(b'k', pack.bytes());
+                for (_, bytes) in writes.range_mut(start.clone()..).take_while(|(key, _)| key.starts_with(&start)) {
+                    *bytes = None;
+                }
+                for key in self.db.scan_prefix(&start).keys() {
+                    writes.insert(key.map_err(failed)?.to_vec(), None);
+                }
+            }
+            for (pack, sources) in put {
+                writes.extend(source_parts(&pack, sources).map(|(key, part)| (key, Some(part))));
+            }
+        }
+        writes.insert(b"rules".to_vec(), Some(index.to_bytes()));
+        Ok(writes)
+    }
+
+    /// What is kept, and in which order.
+    pub(super) fn rules(&self) -> Result<Index, StoreError> {
+        let found = self.db.get(b"rules").map_err(failed)?;
+        let damaged = |e| StoreError::Damaged(format!("the index of kept rules: {e}"));
+        found.map_or(Ok(Index::default()), |bytes| Index::from_bytes(&bytes).map_err(damaged))
+    }
+
+    /// What a pack was compiled from.
+    pub(super) fn sources(&self, pack: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut sources = Vec::new();
+        for part in self.db.scan_prefix(tagged(b'k', pack.bytes())).values() {
+            sources.extend_from_slice(&part.map_err(failed)?);
+        }
+        // Sources say their version, so they are never empty.
+        Ok((!sources.is_empty()).then_some(sources))
+    }
+}
