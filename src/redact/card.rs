@@ -7,56 +7,79 @@ use std::ops::Range;
 const NEAR: usize = 5;
 /// Most digits of a card.
 const MOST: usize = 19;
+/// Most blanks and dashes between two groups.
+const GAP: usize = 3;
 
-/// Finds card numbers; byte ranges, ascending. Each byte is looked at a bounded number of times.
-pub(super) fn find(text: &str, mut found: impl FnMut(Range<usize>)) {
-    let bytes = text.as_bytes();
-    let mut groups = Vec::new();
-    let mut at = 0;
-    while let Some(digit) = bytes.get(at..).unwrap_or_default().iter().position(u8::is_ascii_digit) {
-        let mut run = Run { bytes, next: Some(at + digit), stop: at + digit };
-        groups.clear();
-        cards(&mut run, &mut groups, &mut found);
-        at = run.stop;
-    }
+/// Finds the cards in the groups of digits that begin at a place, and gives where the last of them ends; byte ranges,
+/// ascending. Each byte is looked at a bounded number of times.
+pub(super) fn find(text: &str, digit: usize, groups: &mut Vec<Group>, mut found: impl FnMut(Range<usize>)) -> usize {
+    let mut run = Run { bytes: text.as_bytes(), next: Some(digit), stop: digit, dotted: false };
+    groups.clear();
+    cards(&mut run, groups, &mut found);
+    run.stop
 }
 
-/// Groups of digits with one space or dash between two. Digits that belong to a word are no group.
+/// Digits that stand together.
+#[derive(Debug)]
+pub(super) struct Group {
+    digits: Range<usize>,
+    /// A dot stands before it: cards are printed so, and so are fractions.
+    dotted: bool,
+}
+
+/// Groups of digits with blanks, dashes or a dot between two. Digits that belong to a word are no group.
 struct Run<'a> {
     bytes: &'a [u8],
     next: Option<usize>,
     stop: usize,
+    dotted: bool,
 }
 
 impl Iterator for Run<'_> {
-    type Item = Range<usize>;
+    type Item = Group;
 
-    fn next(&mut self) -> Option<Range<usize>> {
-        let digit = |i: usize| self.bytes.get(i).is_some_and(u8::is_ascii_digit);
+    fn next(&mut self) -> Option<Group> {
         let word = |i: usize| self.bytes.get(i).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
         while let Some(from) = self.next {
             let rest = self.bytes.get(from..).unwrap_or_default();
             let at = from + rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
             self.stop = at;
-            let goes_on = matches!(self.bytes.get(at), Some(b' ' | b'-')) && digit(at + 1);
-            self.next = goes_on.then_some(at + 1);
+            let group = Group { digits: from..at, dotted: self.dotted };
+            self.dotted = self.bytes.get(at) == Some(&b'.');
+            let next = at + if self.dotted { 1 } else { gap(self.bytes, at) };
+            self.next = (next > at && self.bytes.get(next).is_some_and(u8::is_ascii_digit)).then_some(next);
             if !(from.checked_sub(1).is_some_and(word) || word(at)) {
-                return Some(from..at);
+                return Some(group);
             }
         }
         None
     }
 }
 
+/// The bytes of blanks and dashes from a place on.
+fn gap(bytes: &[u8], at: usize) -> usize {
+    let mut end = at;
+    for _ in 0..GAP {
+        end += match bytes.get(end..).unwrap_or_default() {
+            [b' ' | b'\t' | b'-', ..] => 1,
+            // Hyphens, dashes and the minus sign.
+            [0xe2, 0x80, 0x90..=0x95, ..] | [0xe2, 0x88, 0x92, ..] => 3,
+            _ => break,
+        };
+    }
+    end - at
+}
+
 /// The cards of a run. However long it is, only the groups are kept that may still be one.
-fn cards(run: &mut Run<'_>, groups: &mut Vec<Range<usize>>, found: &mut impl FnMut(Range<usize>)) {
+fn cards(run: &mut Run<'_>, groups: &mut Vec<Group>, found: &mut impl FnMut(Range<usize>)) {
     let bytes = run.bytes;
-    let (mut i, mut any, mut digits) = (0, false, 0);
+    let (mut i, mut any, mut digits, mut dotted) = (0, false, 0, false);
     loop {
         while groups.len() < i + NEAR
             && let Some(group) = run.next()
         {
-            digits += group.len();
+            digits += group.digits.len();
+            dotted |= group.dotted;
             groups.push(group);
         }
         let Some(near) = groups.get(i..).filter(|near| !near.is_empty()) else { break };
@@ -75,14 +98,14 @@ fn cards(run: &mut Run<'_>, groups: &mut Vec<Range<usize>>, found: &mut impl FnM
             i = 0;
         }
     }
-    if !any && (13..=MOST).contains(&digits) {
+    if !any && !dotted && (13..=MOST).contains(&digits) {
         card(bytes, groups).into_iter().for_each(found);
     }
 }
 
 /// How many of the next groups may be a card, by their sizes.
-fn shapes(groups: &[Range<usize>]) -> [Option<usize>; 2] {
-    let size = |i: usize| groups.get(i).map_or(0, ExactSizeIterator::len);
+fn shapes(groups: &[Group]) -> [Option<usize>; 2] {
+    let size = |i: usize| groups.get(i).map_or(0, |group| group.digits.len());
     // Most groups begin no card, whatever follows.
     if size(0) != 4 && size(0) < 13 {
         return [None, None];
@@ -97,8 +120,8 @@ fn shapes(groups: &[Range<usize>]) -> [Option<usize>; 2] {
 }
 
 /// Where groups stand, if they have a first digit that cards have and the right sum (Luhn, ISO/IEC 7812-1).
-fn card(bytes: &[u8], groups: &[Range<usize>]) -> Option<Range<usize>> {
-    let range = groups.first()?.start..groups.last()?.end;
+fn card(bytes: &[u8], groups: &[Group]) -> Option<Range<usize>> {
+    let range = groups.first()?.digits.start..groups.last()?.digits.end;
     let written = bytes.get(range.clone())?;
     let digits = || written.iter().filter(|b| b.is_ascii_digit()).map(|b| u32::from(b - b'0'));
     if !matches!(digits().next(), Some(2..=6)) {
@@ -114,8 +137,10 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<&str> {
-        let mut found = Vec::new();
-        find(text, |range| found.extend(text.get(range)));
+        let (mut found, mut groups, mut at) = (Vec::new(), Vec::new(), 0);
+        while let Some(digit) = text.get(at..).unwrap_or_default().find(|c: char| c.is_ascii_digit()) {
+            at = find(text, at + digit, &mut groups, |range| found.extend(text.get(range)));
+        }
         found
     }
 
@@ -132,8 +157,28 @@ mod tests {
     }
 
     #[test]
+    fn however_its_groups_are_set_apart() {
+        for text in [
+            "4111.1111.1111.1111",
+            "4111  1111  1111  1111",
+            "4111\u{2013}1111\u{2013}1111\u{2013}1111",
+            "4111 - 1111 - 1111 - 1111",
+        ] {
+            assert_eq!(found(text), [text], "{text}");
+        }
+        assert_eq!(found("4111111111111111.0"), ["4111111111111111"]);
+    }
+
+    #[test]
     fn what_only_looks_like_one_is_none() {
-        for text in ["4111 1111 1111 1112", "x4111111111111111", "9111111111111111", "12 34 56 78 12 34 56 78 12 34"] {
+        for text in [
+            "3.14159265358979",
+            "4111    1111    1111    1111",
+            "4111 1111 1111 1112",
+            "x4111111111111111",
+            "9111111111111111",
+            "12 34 56 78 12 34 56 78 12 34",
+        ] {
             assert!(found(text).is_empty(), "{text}");
         }
     }

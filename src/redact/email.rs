@@ -1,11 +1,11 @@
 //! E-mail addresses, as people write them: with odd, quoted or non-ASCII local parts, host names
 //! without a dot, address literals, and the usual ways to hide one from machines.
 //!
-//! Anchored at each `@` (and at the word "at" between spaces), with bounded reach to both sides.
+//! Anchored at each `@` (and at `=40`, and the word "at" between spaces), with bounded reach to both sides.
 
 use std::ops::Range;
 
-use super::normal::Normal;
+use super::{normal::Normal, words::Words};
 
 /// Longest local part.
 const LOCAL: usize = 64;
@@ -41,22 +41,42 @@ impl EmailWords {
     }
 }
 
-/// Finds addresses; ranges of units, ascending.
-pub(super) fn find(text: &Normal, words: &EmailWords, found: &mut Vec<Range<usize>>) {
-    let (mut from, mut next) = (0, 0);
-    let mut labels = Vec::new();
-    while let Some(i) = text.next_from(next, |c| c == '@' || c.is_whitespace()) {
-        next = i + 1;
-        let span = match text.at(i) {
-            Some('@') if touches(text.before(i), text.at(next)) => at_sign(text, i, from, words, &mut labels),
-            Some('@') => None,
-            _ if text.at(next).is_some_and(|c| matches!(c, 'a' | 'A')) => spelled(text, i, from, words),
+/// A search for addresses: it is told where one could be.
+#[derive(Debug, Default)]
+pub(super) struct Emails {
+    /// Nothing before this belongs to the next address.
+    from: usize,
+    labels: Vec<Range<usize>>,
+}
+
+impl Emails {
+    /// The address around an `@`, a `=` or a blank, in ascending order.
+    pub(super) fn at(&mut self, text: &Normal<'_>, i: usize, words: &Words) -> Option<Range<usize>> {
+        let span = match text.byte(i)? {
+            b'@' if touches(text.before(i), text.at(i + 1)) => {
+                at_sign(text, i..i + 1, self.from, words, &mut self.labels)
+            }
+            // As mail programs write it that send seven bits.
+            b'=' if text.spells(i + 1, "40") && text.at(i + 3).is_some_and(char::is_alphabetic) => {
+                let span = at_sign(text, i..i + 3, self.from, words, &mut self.labels);
+                span.filter(|_| self.labels.len() > 1)
+            }
+            b'@' | b'=' => None,
+            _ if text.byte(i + 1).is_some_and(|c| matches!(c, b'a' | b'A')) => spelled(text, i, self.from, words),
             _ => None,
-        };
-        if let Some(span) = span {
-            from = span.end;
-            found.push(span);
-        }
+        }?;
+        self.from = span.end;
+        Some(span)
+    }
+}
+
+/// Finds addresses; places in the text, ascending.
+#[cfg(test)]
+pub(super) fn find(text: &Normal<'_>, words: &Words, found: &mut Vec<Range<usize>>) {
+    let (mut emails, mut next) = (Emails::default(), 0);
+    while let Some(i) = text.next_from(next, |b| matches!(b, b'@' | b'=') || b.is_ascii_whitespace()) {
+        next = i + 1;
+        found.extend(emails.at(text, i, words));
     }
 }
 
@@ -78,7 +98,7 @@ fn is_mark(c: char) -> bool {
     matches!(u32::from(c), 0x300..=0x36f)
 }
 
-fn local_start(text: &Normal, end: usize, from: usize) -> Option<usize> {
+fn local_start(text: &Normal<'_>, end: usize, from: usize) -> Option<usize> {
     let least = end.saturating_sub(LOCAL).max(from);
     if text.before(end) == Some('"') {
         let open = (least..end.checked_sub(1)?).rev().find(|i| text.at(*i) == Some('"'))?;
@@ -109,7 +129,7 @@ fn local_start(text: &Normal, end: usize, from: usize) -> Option<usize> {
 }
 
 /// The end of one label that starts at `i`.
-fn label_end(text: &Normal, i: usize) -> usize {
+fn label_end(text: &Normal<'_>, i: usize) -> usize {
     let mut end = i;
     while end < i + DOMAIN && text.at(end).is_some_and(|c| c.is_alphanumeric() || is_mark(c) || matches!(c, '-' | '_'))
     {
@@ -122,7 +142,7 @@ fn label_end(text: &Normal, i: usize) -> usize {
 }
 
 /// Labels from `i` on; `spaced` allows white space around dots.
-fn read_labels(text: &Normal, i: usize, spaced: bool, labels: &mut Vec<Range<usize>>) {
+fn read_labels(text: &Normal<'_>, i: usize, spaced: bool, labels: &mut Vec<Range<usize>>) {
     labels.clear();
     let mut at = i;
     loop {
@@ -152,25 +172,26 @@ fn touches(before: Option<char>, behind: Option<char>) -> bool {
     before.is_some_and(local) && behind.is_some_and(domain)
 }
 
+/// The address around what is written for its `@`.
 fn at_sign(
-    text: &Normal,
-    at: usize,
+    text: &Normal<'_>,
+    sign: Range<usize>,
     from: usize,
-    words: &EmailWords,
+    words: &Words,
     labels: &mut Vec<Range<usize>>,
 ) -> Option<Range<usize>> {
-    let (before, behind) = (text.before(at), text.at(at + 1));
+    let (at, behind) = (sign.start, sign.end);
     let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
-    let (left_space, right_space) = (is_space(before), is_space(behind));
+    let (left_space, right_space) = (is_space(text.before(at)), is_space(text.at(behind)));
     let line_break = |c: Option<char>| matches!(c, Some('\n' | '\r'));
     // Space on both sides, or a line break on one: written apart. Otherwise an `@` at the start or
     // end of a word is a mention or a price.
     let spaced = left_space && right_space;
-    let broken = line_break(before) || line_break(behind);
+    let broken = line_break(text.before(at)) || line_break(text.at(behind));
     if (left_space || right_space) && !spaced && !broken {
         return None;
     }
-    let domain = at + 1 + usize::from(right_space);
+    let domain = behind + usize::from(right_space);
     let start = || local_start(text, at - usize::from(left_space), from);
     if text.at(domain) == Some('[') {
         let end = literal_end(text, domain)?;
@@ -189,7 +210,7 @@ fn at_sign(
 }
 
 /// `[1.2.3.4]` or `[IPv6:...]`.
-fn literal_end(text: &Normal, open: usize) -> Option<usize> {
+fn literal_end(text: &Normal<'_>, open: usize) -> Option<usize> {
     let inside = |c: char| {
         c.is_ascii_hexdigit()
             || matches!(c, ':' | '.')
@@ -203,7 +224,7 @@ fn literal_end(text: &Normal, open: usize) -> Option<usize> {
     (end > open + 2 && text.at(end) == Some(']')).then_some(end + 1)
 }
 
-fn is_host(text: &Normal, labels: &[Range<usize>], words: &EmailWords) -> bool {
+fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words) -> bool {
     let (Some(last), Some(first)) = (labels.last(), labels.first()) else { return false };
     let all = |label: &Range<usize>, is: &dyn Fn(char) -> bool| label.clone().all(|i| text.at(i).is_some_and(is));
     if labels.len() == 1 {
@@ -211,13 +232,13 @@ fn is_host(text: &Normal, labels: &[Range<usize>], words: &EmailWords) -> bool {
         let starts = text.at(first.start).is_some_and(char::is_alphabetic);
         let hex = || first.len() >= 6 && all(first, &|c| c.is_ascii_hexdigit());
         // A host name without a dot: mentions of versions look the same.
-        return starts && letters >= 2 && !hex() && !listed(text, first, &words.version_names);
+        let is_version = || words.is_version_name(&lower(text, first));
+        return starts && letters >= 2 && !hex() && !is_version();
     }
     if labels.len() == 4 && labels.iter().all(|label| text.octet(label)) {
         return true;
     }
-    let mut spelled = String::new();
-    text.lower(last.clone(), &mut spelled);
+    let spelled = lower(text, last);
     let tld = spelled.chars().count() >= 2 && spelled.chars().all(|c| c.is_alphabetic() || is_mark(c));
     let punycode = spelled.starts_with("xn--");
     // user@host:path/to is where a repository lives.
@@ -227,18 +248,18 @@ fn is_host(text: &Normal, labels: &[Range<usize>], words: &EmailWords) -> bool {
             && text.at(end + 1).is_some_and(|c| c.is_alphanumeric() || c == '~')
             && (end + 1..end + 128).map_while(|i| text.at(i).filter(|c| !c.is_whitespace())).any(|c| c == '/')
     };
-    (tld || punycode) && !words.file_suffixes.contains(&spelled) && !is_class(text, labels) && !remote()
+    (tld || punycode) && !words.is_file_suffix(&spelled) && !is_class(text, labels) && !remote()
 }
 
-/// Whether a label is one of these words, in any case.
-fn listed(text: &Normal, label: &Range<usize>, words: &[String]) -> bool {
-    let mut spelled = String::new();
-    text.lower(label.clone(), &mut spelled);
-    words.contains(&spelled)
+/// A label in lower case.
+fn lower(text: &Normal<'_>, label: &Range<usize>) -> String {
+    let mut lower = String::new();
+    text.lower(label.clone(), &mut lower);
+    lower
 }
 
 /// `x@pkg.mod.Class`: the last name alone is capitalised.
-fn is_class(text: &Normal, labels: &[Range<usize>]) -> bool {
+fn is_class(text: &Normal<'_>, labels: &[Range<usize>]) -> bool {
     let Some((last, before)) = labels.split_last() else { return false };
     let any = |label: &Range<usize>, is: fn(char) -> bool| label.clone().any(|i| text.at(i).is_some_and(is));
     text.at(last.start).is_some_and(char::is_uppercase)
@@ -248,7 +269,7 @@ fn is_class(text: &Normal, labels: &[Range<usize>]) -> bool {
 }
 
 /// `jane at example dot com`: `space` is the white space before "at".
-fn spelled(text: &Normal, space: usize, from: usize, words: &EmailWords) -> Option<Range<usize>> {
+fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words) -> Option<Range<usize>> {
     let is_space = |i: usize| text.at(i).is_some_and(char::is_whitespace);
     if !text.spells(space + 1, "at") || !is_space(space + 3) {
         return None;
@@ -273,5 +294,5 @@ fn spelled(text: &Normal, space: usize, from: usize, words: &EmailWords) -> Opti
         last = next..stop;
         end = stop;
     }
-    (dots > 0 && listed(text, &last, &words.spelled_domains)).then_some(start..last.end)
+    (dots > 0 && words.is_spelled_domain(&lower(text, &last))).then_some(start..last.end)
 }

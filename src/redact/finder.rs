@@ -1,40 +1,25 @@
 //! Says whether a text holds what a detector looks for, without changing it: for rules about texts.
 
-use super::{Detector, EmailWords, PhoneWords, RulesError, email, normal::Normal, phone, shapes::Shapes};
+use super::{
+    Detector, EmailWords, PhoneWords, Rules, RulesError,
+    scan::{Look, Scanner},
+};
 
 /// The detectors, ready to be asked.
 #[derive(Debug)]
 pub struct Finder {
-    shapes: Shapes,
-    email: EmailWords,
-    phone: PhoneWords,
+    scanner: Scanner,
 }
 
 impl Finder {
     /// The detectors with these words.
     pub fn new(email: EmailWords, phone: PhoneWords) -> Result<Finder, RulesError> {
-        Ok(Finder { shapes: Shapes::new()?, email, phone })
+        Ok(Finder { scanner: Scanner::new(&Rules { email, phone, ..Rules::standard() })? })
     }
 
     /// Whether a text holds something of that kind.
     pub fn finds(&self, detector: Detector, text: &str) -> bool {
-        match detector {
-            Detector::Email => {
-                let mut found = Vec::new();
-                email::find(&Normal::of(text), &self.email, &mut found);
-                !found.is_empty()
-            }
-            Detector::Phone => {
-                let mut found = Vec::new();
-                phone::find(&Normal::of(text), None, &self.phone, &mut found);
-                !found.is_empty()
-            }
-            Detector::Card | Detector::Iban | Detector::Ip | Detector::Secret => {
-                let mut found = Vec::new();
-                self.shapes.find(detector, text, &mut found);
-                !found.is_empty()
-            }
-        }
+        !self.scanner.find(text, Look { detectors: &[detector], key: None, names: true }).is_empty()
     }
 }
 

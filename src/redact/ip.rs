@@ -9,29 +9,31 @@ const OCTET: usize = 3;
 /// Colons of an address.
 const COLONS: Range<usize> = 2..8;
 
-/// Finds addresses; byte ranges, ascending.
-pub(super) fn find(text: &str, mut found: impl FnMut(Range<usize>)) {
-    let bytes = text.as_bytes();
-    let (mut at, mut from) = (0, 0);
-    // Every address has a first colon or a first dot, and begins shortly before it.
-    while let Some(sign) = rest(bytes, at).iter().position(|b| matches!(b, b':' | b'.')).map(|n| at + n) {
-        let before = bytes.get(from..sign).unwrap_or_default();
+/// A search for addresses: it is told where one could be.
+#[derive(Debug, Default)]
+pub(super) struct Ips {
+    /// Nothing before this belongs to the next address.
+    from: usize,
+}
+
+impl Ips {
+    /// The address whose first colon or first dot stands there, in ascending order.
+    pub(super) fn at(&mut self, text: &str, sign: usize) -> Option<Range<usize>> {
+        if sign < self.from {
+            return None;
+        }
+        let bytes = text.as_bytes();
         let colon = bytes.get(sign) == Some(&b':');
-        at = sign + 1;
-        let Some(end) = (if colon { with_colons(bytes, sign) } else { with_dots(bytes, sign) }) else { continue };
+        let end = if colon { with_colons(bytes, sign) } else { with_dots(bytes, sign) }?;
+        let before = bytes.get(self.from..sign).unwrap_or_default();
+        self.from = end;
         let digits = match colon {
             true => before.iter().rev().take(PART).take_while(|b| b.is_ascii_hexdigit()).count(),
             false => before.iter().rev().take(OCTET).take_while(|b| b.is_ascii_digit()).count(),
         };
         // An octet before the first dot has a digit.
-        if digits == 0 && !colon {
-            continue;
-        }
-        let start = sign - digits;
-        if stands_free(text, start..end) && is_address(text, start..end) {
-            found(start..end);
-        }
-        (at, from) = (end, end);
+        let range = sign - digits..end;
+        ((digits > 0 || colon) && stands_free(text, range.clone()) && is_address(text, range.clone())).then_some(range)
     }
 }
 
@@ -92,9 +94,9 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<Range<usize>> {
-        let mut found = Vec::new();
-        find(text, |range| found.push(range));
-        found
+        let mut ips = Ips::default();
+        let signs = text.match_indices([':', '.']);
+        signs.filter_map(|(sign, _)| ips.at(text, sign)).collect()
     }
 
     /// The shape as a pattern says it.

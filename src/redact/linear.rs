@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{EmailWords, PhoneWords, email, normal::Normal, phone};
+use super::{EmailWords, PhoneWords, email, normal::Normal, phone, words::Words};
 
 /// Looks per character that no text may exceed. Prose takes about 5, the worst near-matches below about half of this.
 const MOST: u64 = 160;
@@ -43,9 +43,10 @@ const PIECES: [&str; 28] = [
 fn looks(text: &str) -> (u64, u64) {
     let normal = Normal::of(text);
     let mut found = Vec::new();
-    email::find(&normal, &EmailWords::english(), &mut found);
-    phone::find(&normal, None, &PhoneWords::english(), &mut found);
-    (normal.reads.get(), u64::try_from(text.chars().count()).unwrap())
+    let words = Words::new(&EmailWords::english(), &PhoneWords::english());
+    email::find(&normal, &words, &mut found);
+    phone::find(&normal, None, &words, &mut found);
+    (normal.reads.get(), u64::try_from(text.len()).unwrap())
 }
 
 fn assert_bounded(text: &str) {

@@ -11,13 +11,18 @@ mod iban;
 mod ip;
 #[cfg(test)]
 mod linear;
+mod named;
+mod names;
 mod normal;
 mod phone;
 mod redacted;
 mod rules;
+mod scan;
 mod scrub;
 mod seal;
 mod shapes;
+mod under;
+mod words;
 
 pub use email::EmailWords;
 pub use finder::Finder;

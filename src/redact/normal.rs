@@ -1,25 +1,42 @@
-//! Text as a reader would see it: what is invisible is left out, and characters that were written as
-//! full-width forms, HTML entities, percent escapes or bracketed words stand there plainly. Every
-//! unit remembers which bytes of the source it came from, so that what is found can be cut out.
+//! Text as a reader would see it: what is invisible is left out, and characters that were written as full-width
+//! forms, digits of other scripts, HTML entities, percent or backslash escapes or bracketed words stand there plainly.
+//! Each change remembers which bytes of the source it came from, so that what is found can be cut out.
+//!
+//! A text without any of that is read where it stands. Places are bytes of the normal text; a place inside a character
+//! of several bytes stands for that character, so that a search can go on byte by byte.
 
-use std::ops::Range;
-
-/// One character of the normal text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unit {
-    /// The character.
-    pub c: char,
-    start: usize,
-    end: usize,
-}
+use std::{borrow::Cow, ops::Range};
 
 /// The normal text of a source.
-#[derive(Debug, Default)]
-pub(super) struct Normal {
-    units: Vec<Unit>,
-    /// How often a unit was asked for: what a search costs, whatever the machine.
+#[derive(Debug)]
+pub(super) struct Normal<'a> {
+    text: Cow<'a, str>,
+    /// Where the two texts differ, ascending.
+    changes: Vec<Change>,
+    /// How often a character was asked for: what a search costs, whatever the machine.
     #[cfg(test)]
     pub(super) reads: std::cell::Cell<u64>,
+}
+
+/// A character of the source that stands differently, or not at all, in the normal text.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    /// Its place in the normal text, and its bytes there: none if it is invisible.
+    at: usize,
+    bytes: u8,
+    /// Its place in the source, and its bytes there.
+    source: usize,
+    spelled: u8,
+}
+
+impl Change {
+    fn end(&self) -> usize {
+        self.at + usize::from(self.bytes)
+    }
+
+    fn source_end(&self) -> usize {
+        self.source + usize::from(self.spelled)
+    }
 }
 
 /// Spellings of `@` and `.` that are meant to be read by people and missed by machines.
@@ -34,49 +51,117 @@ const BRACKETED: [(&str, char); 8] = [
     ("(dot)", '.'),
 ];
 
-/// Named entities that hide an address.
-const ENTITIES: [(&str, char); 4] = [("&commat;", '@'), ("&period;", '.'), ("&plus;", '+'), ("&lowbar;", '_')];
+/// Named entities that hide an address or a setting.
+const ENTITIES: [(&str, char); 8] = [
+    ("&commat;", '@'),
+    ("&period;", '.'),
+    ("&plus;", '+'),
+    ("&lowbar;", '_'),
+    ("&colon;", ':'),
+    ("&equals;", '='),
+    ("&quot;", '"'),
+    ("&nbsp;", ' '),
+];
 
 /// The longest spelling looked at, in bytes: `&#0000064;`.
 const LONGEST: usize = 10;
 
-impl Normal {
+/// Bytes at which a character may stand that is read differently.
+#[expect(clippy::indexing_slicing, reason = "a constant, made when it is compiled")]
+const TELLING: [bool; 256] = {
+    let mut telling = [false; 256];
+    let ascii = b"%&[({<\\";
+    let mut i = 0;
+    while i < ascii.len() {
+        telling[ascii[i] as usize] = true;
+        i += 1;
+    }
+    let mut lead = 0xc2;
+    while lead < 0xf5 {
+        telling[lead] = true;
+        lead += 1;
+    }
+    telling
+};
+
+fn is_telling(byte: u8) -> bool {
+    TELLING.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+impl<'a> Normal<'a> {
     /// Reads a source text. Linear: at each character at most [`LONGEST`] bytes are looked ahead.
-    pub(super) fn of(text: &str) -> Normal {
-        let mut units = Vec::with_capacity(text.len());
-        let mut at = 0;
-        while let Some(rest) = text.get(at..) {
-            let Some(c) = rest.chars().next() else { break };
-            let (read, length) = special(rest, c).unwrap_or((Some(plain(c)), c.len_utf8()));
-            if let Some(c) = read.filter(|c| !is_invisible(*c)) {
-                units.push(Unit { c, start: at, end: at + length });
-            }
-            at += length;
+    pub(super) fn of(source: &'a str) -> Normal<'a> {
+        let bytes = source.as_bytes();
+        let (mut text, mut changes) = (String::new(), Vec::new());
+        let (mut at, mut copied) = (0, 0);
+        while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| is_telling(*b))) {
+            at += next;
+            let Some(rest) = source.get(at..) else { break };
+            let Some((read, spelled)) = special(rest) else {
+                at += rest.chars().next().map_or(1, char::len_utf8);
+                continue;
+            };
+            text.push_str(source.get(copied..at).unwrap_or_default());
+            let place = text.len();
+            text.extend(read);
+            let bytes = read.map_or(0, |c| c.len_utf8() as u8);
+            changes.push(Change { at: place, bytes, source: at, spelled });
+            at += usize::from(spelled);
+            copied = at;
         }
+        let text = if changes.is_empty() {
+            Cow::Borrowed(source)
+        } else {
+            text.push_str(source.get(copied..).unwrap_or_default());
+            Cow::Owned(text)
+        };
         Normal {
-            units,
+            text,
+            changes,
             #[cfg(test)]
             reads: std::cell::Cell::default(),
         }
     }
 
-    /// How many units there are.
+    /// The normal text.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    /// How many bytes there are.
     pub(super) fn len(&self) -> usize {
-        self.units.len()
+        self.text.len()
+    }
+
+    /// The byte at a place.
+    pub(super) fn byte(&self, i: usize) -> Option<u8> {
+        self.looked(1);
+        self.bytes().get(i).copied()
     }
 
     /// The character at a place.
     pub(super) fn at(&self, i: usize) -> Option<char> {
-        #[cfg(test)]
-        self.reads.set(self.reads.get() + 1);
-        self.units.get(i).map(|u| u.c)
+        match self.byte(i)? {
+            ascii @ 0..0x80 => Some(char::from(ascii)),
+            _ => self.wide(i),
+        }
     }
 
-    /// The first place from `i` on with such a character.
-    pub(super) fn next_from(&self, i: usize, is: impl Fn(char) -> bool) -> Option<usize> {
-        let next = self.units.get(i..)?.iter().position(|u| is(u.c)).map(|n| i + n);
-        #[cfg(test)]
-        self.reads.set(self.reads.get() + (next.map_or(self.len(), |next| next + 1) - i) as u64);
+    #[cold]
+    fn wide(&self, i: usize) -> Option<char> {
+        let start = (i.saturating_sub(3)..=i).rev().find(|k| self.text.is_char_boundary(*k))?;
+        self.text.get(start..)?.chars().next()
+    }
+
+    /// The first place from `i` on with such a byte.
+    pub(super) fn next_from(&self, i: usize, is: impl Fn(u8) -> bool) -> Option<usize> {
+        let next = self.bytes().get(i..)?.iter().position(|b| is(*b)).map(|n| i + n);
+        self.looked(next.map_or(self.len(), |next| next + 1) - i);
         next
     }
 
@@ -85,42 +170,70 @@ impl Normal {
         self.at(i.checked_sub(1)?)
     }
 
-    /// The bytes of the source that some units came from, with what is invisible between them.
-    pub(super) fn source(&self, units: Range<usize>) -> Option<Range<usize>> {
-        let first = self.units.get(units.start)?;
-        let last = self.units.get(units.end.checked_sub(1)?)?;
-        Some(first.start..last.end)
+    /// Whether the character at a place was written differently.
+    pub(super) fn is_changed(&self, i: usize) -> bool {
+        let next = self.changes.partition_point(|change| change.end() <= i);
+        self.changes.get(next).is_some_and(|change| change.at <= i)
     }
 
-    /// Some units as text.
-    pub(super) fn text(&self, units: Range<usize>) -> String {
-        units.filter_map(|i| self.at(i)).collect()
+    /// The bytes of the source that a range came from, with what is invisible between them; whole characters.
+    pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
+        let (mut start, mut end) = (range.start.min(self.len()), range.end.min(self.len()));
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        while !self.text.is_char_boundary(end) {
+            end += 1;
+        }
+        let behind = |next: usize, place: usize| {
+            let last = next.checked_sub(1).and_then(|last| self.changes.get(last));
+            last.map_or(place, |last| last.source_end() + (place - last.end()))
+        };
+        // What is invisible right before the first character, or right behind the last, stays.
+        let first = self.changes.partition_point(|change| change.end() <= start);
+        let last = self.changes.partition_point(|c| c.end() < end || (c.end() == end && c.bytes > 0));
+        let start = behind(first, start);
+        start..behind(last, end).max(start)
     }
 
-    /// Some units as text in lower case, in the place of what `out` held.
-    pub(super) fn lower(&self, units: Range<usize>, out: &mut String) {
+    /// A part of the text in lower case, in the place of what `out` held.
+    pub(super) fn lower(&self, range: Range<usize>, out: &mut String) {
+        self.looked(range.len());
         out.clear();
-        out.extend(units.filter_map(|i| self.at(i)));
+        out.push_str(self.text.get(range).unwrap_or_default());
         match out.is_ascii() {
             true => out.make_ascii_lowercase(),
             false => *out = out.to_lowercase(),
         }
     }
 
-    /// Whether some units are a number up to 255, in ASCII digits.
-    pub(super) fn octet(&self, units: &Range<usize>) -> bool {
-        let digits = || units.clone().map(|i| self.at(i).and_then(|c| c.to_digit(10)));
-        let number = digits().try_fold(0, |n: u32, digit| Some((n * 10 + digit?).min(256)));
-        !units.is_empty() && number.is_some_and(|n| n < 256)
+    /// Whether a part is a number up to 255.
+    pub(super) fn octet(&self, range: &Range<usize>) -> bool {
+        let digits = self.bytes().get(range.clone()).unwrap_or_default();
+        let number = digits.iter().try_fold(0, |n: u32, b| {
+            let digit = char::from(*b).to_digit(10)?;
+            Some((n * 10 + digit).min(256))
+        });
+        !digits.is_empty() && number.is_some_and(|n| n < 256)
     }
 
-    /// Whether the units from `i` on spell `word`, letters of any case.
+    /// Whether the text from `i` on spells an ASCII word, letters of any case.
     pub(super) fn spells(&self, i: usize, word: &str) -> bool {
-        word.chars().enumerate().all(|(k, w)| self.at(i + k).is_some_and(|c| c.eq_ignore_ascii_case(&w)))
+        self.looked(1);
+        self.bytes().get(i..i + word.len()).is_some_and(|spelled| spelled.eq_ignore_ascii_case(word.as_bytes()))
     }
+
+    #[cfg(test)]
+    fn looked(&self, times: usize) {
+        self.reads.set(self.reads.get() + times as u64);
+    }
+
+    #[cfg(not(test))]
+    fn looked(&self, _: usize) {}
 }
 
-fn special(rest: &str, c: char) -> Option<(Option<char>, usize)> {
+/// The first character of a text if it is to be read differently, or not at all, and the bytes it was written with.
+fn special(rest: &str) -> Option<(Option<char>, u8)> {
     let head = || {
         let mut end = rest.len().min(LONGEST);
         while !rest.is_char_boundary(end) {
@@ -129,14 +242,15 @@ fn special(rest: &str, c: char) -> Option<(Option<char>, usize)> {
         rest.get(..end).unwrap_or_default()
     };
     let starts = |word: &str| head().get(..word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
-    match c {
+    let bytes = rest.as_bytes();
+    match *bytes.first()? {
         // Brackets are common where addresses are not: the next character tells most of them apart.
-        '[' | '(' | '{' | '<' if matches!(rest.as_bytes().get(1), Some(b'a' | b'A' | b'd' | b'D' | b'.')) => {
-            BRACKETED.iter().find(|(word, _)| starts(word)).map(|(word, read)| (Some(*read), word.len()))
+        b'[' | b'(' | b'{' | b'<' if matches!(bytes.get(1), Some(b'a' | b'A' | b'd' | b'D' | b'.')) => {
+            BRACKETED.iter().find(|(word, _)| starts(word)).map(|(word, read)| (Some(*read), word.len() as u8))
         }
-        '&' => {
+        b'&' => {
             if let Some((word, read)) = ENTITIES.iter().find(|(word, _)| starts(word)) {
-                return Some((Some(*read), word.len()));
+                return Some((Some(*read), word.len() as u8));
             }
             let body = head().strip_prefix("&#")?;
             let (digits, _) = body.split_once(';')?;
@@ -144,51 +258,135 @@ fn special(rest: &str, c: char) -> Option<(Option<char>, usize)> {
                 Some(hex) => u32::from_str_radix(hex, 16).ok()?,
                 None => digits.parse().ok()?,
             };
-            Some((char::from_u32(code), "&#;".len() + digits.len()))
+            let c = char::from_u32(code)?;
+            Some((plain(c).unwrap_or(Some(c)), (digits.len() + "&#;".len()) as u8))
         }
-        '%' => {
-            let code = u8::from_str_radix(head().get(1..3)?, 16).ok()?;
-            (0x20..0x7f).contains(&code).then_some((Some(char::from(code)), 3))
+        b'%' => {
+            // What was escaped twice has `25`, the sign itself, in between.
+            let mut from = 1;
+            while bytes.get(from..from + 2) == Some(b"25") && from + 4 <= LONGEST && hex(bytes, from + 2).is_some() {
+                from += 2;
+            }
+            Some((Some(hex(bytes, from)?), from as u8 + 2))
+        }
+        b'\\' => match bytes.get(1)? {
+            b'x' => Some((Some(hex(bytes, 2)?), 4)),
+            b'u' if bytes.get(2..4) == Some(b"00") => Some((Some(hex(bytes, 4)?), 6)),
+            _ => None,
+        },
+        0x80.. => {
+            let c = rest.chars().next()?;
+            plain(c).map(|read| (read, c.len_utf8() as u8))
         }
         _ => None,
     }
 }
 
-/// Full-width forms as their ASCII originals.
-fn plain(c: char) -> char {
-    match u32::from(c) {
-        code @ 0xff01..=0xff5e => char::from_u32(code - 0xfee0).unwrap_or(c),
-        0xfe6b => '@',
-        _ => c,
+/// A visible ASCII character, or a blank, by two hexadecimal digits.
+fn hex(bytes: &[u8], at: usize) -> Option<char> {
+    let digit = |i: usize| bytes.get(i).and_then(|b| char::from(*b).to_digit(16));
+    let code = u8::try_from(digit(at)? * 16 + digit(at + 1)?).ok()?;
+    (0x20..0x7f).contains(&code).then(|| char::from(code))
+}
+
+/// What a character is read as, if not as itself: nothing if it leaves no mark and no gap.
+fn plain(c: char) -> Option<Option<char>> {
+    let code = u32::from(c);
+    match code {
+        0xa0 => Some(Some(' ')),
+        0xad | 0x34f | 0x61c => Some(None),
+        // Letters of Latin, Greek, Cyrillic, Hebrew; signs, Chinese, Japanese and Korean below.
+        0..=0x65f => None,
+        0x180e | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x2064 | 0x2066..=0x206f => Some(None),
+        0xfe00..=0xfe0f | 0xfeff | 0xe0000..=0xe0fff => Some(None),
+        0x2028 | 0x2029 => Some(Some('\n')),
+        0x1680 | 0x2000..=0x200a | 0x202f | 0x205f | 0x3000 => Some(Some(' ')),
+        0x2070..=0xa61f | 0xac00..=0xfdff => None,
+        0xff01..=0xff5e => Some(char::from_u32(code - 0xfee0)),
+        0xfe6b => Some(Some('@')),
+        _ => digit(code).map(Some),
     }
 }
 
-/// Characters that leave no mark and no gap.
-fn is_invisible(c: char) -> bool {
-    matches!(u32::from(c),
-        0xad | 0x34f | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x2064 | 0x2066..=0x206f
-        | 0xfe00..=0xfe0f | 0xfeff | 0xe0000..=0xe0fff)
+/// The value of a decimal digit of another script. They stand in rows of ten that begin at a multiple of 16 or six
+/// behind one; the mathematical ones stand in one long row.
+fn digit(code: u32) -> Option<char> {
+    use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+    let decimal = |code| char::from_u32(code).is_some_and(|c| c.general_category() == GeneralCategory::DecimalNumber);
+    if !decimal(code) {
+        return None;
+    }
+    let value = match code {
+        0x1d7ce..=0x1d7ff => (code - 0x1d7ce) % 10,
+        _ if decimal(code & !15) => (code & 15) % 10,
+        _ => (code & 15).saturating_sub(6),
+    };
+    char::from_digit(value, 10)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn every_spelling_reads_alike_and_maps_back() {
-        for text in ["j&#64;x", "j&#x40;x", "j%40x", "j\u{ff20}x", "j[at]x", "j\u{200b}@x", "j&commat;x"] {
+        for text in [
+            "j&#64;x",
+            "j&#x40;x",
+            "j%40x",
+            "j%2540x",
+            "j%252540x",
+            "j\u{ff20}x",
+            "j[at]x",
+            "j\u{200b}@x",
+            "j&commat;x",
+            "j\\u0040x",
+            "j\\x40x",
+        ] {
             let normal = Normal::of(text);
-            assert_eq!(normal.text(0..normal.len()), "j@x", "{text}");
-            assert_eq!(normal.source(0..3).unwrap(), 0..text.len(), "{text}");
+            assert_eq!(normal.text(), "j@x", "{text}");
+            assert_eq!(normal.source(0..3), 0..text.len(), "{text}");
+        }
+    }
+
+    #[test]
+    fn digits_of_every_script_read_alike() {
+        for text in ["0123456789", "٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९", "０１２３４５６７８９", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "𝟶𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾𝟿"]
+        {
+            assert_eq!(Normal::of(text).text(), "0123456789", "{text}");
         }
     }
 
     #[test]
     fn what_is_no_spelling_stays() {
-        for text in ["100% sure", "a & b", "&#;", "%zz", "[a", "&#64"] {
+        for text in ["100% sure", "a & b", "&#;", "%zz", "[a", "&#64", "\\n", "\\u20ac", "naïve – 你好"] {
             let normal = Normal::of(text);
-            assert_eq!(normal.text(0..normal.len()), text);
+            assert_eq!(normal.text(), text);
+            assert!(normal.changes.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_invisible_around_a_part_stays() {
+        let normal = Normal::of("a\u{200b}b\u{ad}c\u{200b}d");
+        assert_eq!(normal.text(), "abcd");
+        assert_eq!(normal.source(1..3), 4..8);
+        assert_eq!((normal.is_changed(1), Normal::of("a%20b").is_changed(1)), (false, true));
+    }
+
+    proptest! {
+        #[test]
+        fn each_part_comes_from_a_part_of_the_source(
+            text in "(\\PC|[%&#;0-9a-f@]|%40|&#64;|\u{200b}|\u{ad}|\u{ff11}|\\[at\\]){0,40}",
+            a in 0_usize..200, b in 0_usize..200,
+        ) {
+            let normal = Normal::of(&text);
+            let part = normal.source(a.min(b)..a.max(b));
+            prop_assert!(text.get(part.clone()).is_some(), "{part:?} of {text}");
+            prop_assert_eq!(normal.source(0..normal.len()).end <= text.len(), true);
         }
     }
 }

@@ -5,11 +5,14 @@
 
 use std::{cell::Cell, ops::Range};
 
-use super::normal::Normal;
+use super::{
+    normal::Normal,
+    words::{Told, Words},
+};
 
 /// Fewest and most digits of a number.
 const DIGITS: Range<usize> = 7..16;
-/// How far back telling words are looked for, in units.
+/// How far back telling words are looked for, in bytes.
 const REACH: usize = 40;
 /// How many words back.
 const WORDS: usize = 4;
@@ -63,6 +66,7 @@ enum Hint {
 }
 
 /// Digits that stand together.
+#[derive(Debug)]
 struct Group {
     digits: Range<usize>,
     /// What stands before it; a space for any white space.
@@ -108,29 +112,42 @@ impl Candidate<'_> {
     }
 }
 
-/// Finds numbers; ranges of units, ascending. `key` is the name under which the text stands, if any:
-/// it counts as the word before.
-pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: &mut Vec<Range<usize>>) {
-    let mut next = 0;
-    let mut groups = Vec::new();
-    while let Some(i) = text.next_from(next, |c| is_digit(c) || matches!(c, '+' | '(')) {
-        next = i + 1;
-        if !starts_number(text, i) {
-            continue;
+/// A search for numbers: it is told where one could be.
+#[derive(Debug, Default)]
+pub(super) struct Phones {
+    /// Nothing before this belongs to the next number.
+    next: usize,
+    groups: Vec<Group>,
+}
+
+impl Phones {
+    /// The numbers from a digit, a `+` or a `(` on, as far as its groups go, in ascending order. `key` is the name under
+    /// which the text stands, if any: it counts as the word before.
+    pub(super) fn at(
+        &mut self,
+        text: &Normal<'_>,
+        i: usize,
+        key: Option<&str>,
+        words: &Words,
+        mut found: impl FnMut(Range<usize>),
+    ) {
+        if i < self.next || !starts_number(text, i) {
+            return;
         }
+        self.next = i + 1;
         if let Some(end) = vanity_end(text, i) {
             if hint(text, i, key, words) != Hint::Other {
-                found.push(i..end);
+                found(i..end);
             }
-            next = end;
-            continue;
+            self.next = end;
+            return;
         }
         let mut run = Run::new(text, i);
-        groups.clear();
+        self.groups.clear();
         let mut digits = 0;
         while let Some(group) = (digits < DIGITS.end).then(|| run.next()).flatten() {
             digits += group.digits.len();
-            groups.push(group);
+            self.groups.push(group);
         }
         let known = Cell::new(None);
         let told = || {
@@ -139,33 +156,43 @@ pub(super) fn find(text: &Normal, key: Option<&str>, words: &PhoneWords, found: 
             told
         };
         let plus = text.at(i) == Some('+');
-        let whole = Candidate { plus, groups: &groups, span: i..run.stop };
+        let whole = Candidate { plus, groups: &self.groups, span: i..run.stop };
         if could_be(text, &whole, words) && (plus || is_meant(text, &whole, told(), words)) {
-            next = extension_end(text, run.stop);
-            found.push(i..next);
+            self.next = extension_end(text, run.stop);
+            found(i..self.next);
         } else {
             // Most runs are too short, or are one long figure: nobody looks for words around them.
             if digits >= DIGITS.start && known.get() != Some(Hint::Other) {
-                parts(text, &mut run, (&mut groups, plus), words, |part| match told() {
+                parts(text, &mut run, (&mut self.groups, plus), words, |part| match told() {
                     Hint::Other => false,
                     Hint::Phone | Hint::Nothing => {
-                        found.push(part);
+                        found(part);
                         true
                     }
                 });
             }
-            next = run.end().max(next);
+            self.next = run.end().max(self.next);
         }
+    }
+}
+
+/// Finds numbers; places in the text, ascending.
+#[cfg(test)]
+pub(super) fn find(text: &Normal<'_>, key: Option<&str>, words: &Words, found: &mut Vec<Range<usize>>) {
+    let (mut phones, mut next) = (Phones::default(), 0);
+    while let Some(i) = text.next_from(next, |b| b.is_ascii_digit() || matches!(b, b'+' | b'(')) {
+        phones.at(text, i, key, words, |number| found.push(number));
+        next = phones.next.max(i + 1);
     }
 }
 
 /// Numbers inside a run of groups that is none as a whole: two in a row, or one after a figure. Only the groups that one
 /// number may have are looked at together, however long the run is. Ends when `found` says so.
 fn parts(
-    text: &Normal,
+    text: &Normal<'_>,
     run: &mut Run<'_>,
     (groups, plus): (&mut Vec<Group>, bool),
-    words: &PhoneWords,
+    words: &Words,
     mut found: impl FnMut(Range<usize>) -> bool,
 ) {
     let (mut start, mut plus) = (0, plus);
@@ -193,7 +220,7 @@ fn parts(
 }
 
 /// The longest number that the first of some groups begin: how many of them it has, and where it stands.
-fn longest(text: &Normal, window: &Candidate<'_>, words: &PhoneWords) -> Option<(usize, Range<usize>)> {
+fn longest(text: &Normal<'_>, window: &Candidate<'_>, words: &Words) -> Option<(usize, Range<usize>)> {
     // Most groups stand too close to the one before, or are too short together.
     let near = window.groups.get(..GROUPS).unwrap_or(window.groups);
     let apart = near.first().is_some_and(|g| g.separator == ' ');
@@ -208,7 +235,7 @@ fn longest(text: &Normal, window: &Candidate<'_>, words: &PhoneWords) -> Option<
 }
 
 /// Whether a number could begin with the first group: most cannot, and nothing more need be tried on them.
-fn may_begin(text: &Normal, window: &Candidate<'_>) -> bool {
+fn may_begin(text: &Normal<'_>, window: &Candidate<'_>) -> bool {
     let mut near = window.groups.iter().take(GROUPS);
     window.plus
         || window
@@ -234,11 +261,6 @@ fn ends(groups: &[Group]) -> Range<usize> {
     first.map_or(0..0, |first| first..end + 1)
 }
 
-fn is_digit(c: char) -> bool {
-    use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
-    c.is_ascii_digit() || (!c.is_ascii() && c.general_category() == GeneralCategory::DecimalNumber)
-}
-
 fn is_dash(c: char) -> bool {
     matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}')
 }
@@ -247,25 +269,25 @@ fn is_blank(c: char) -> bool {
     c.is_whitespace() && !matches!(c, '\n' | '\r')
 }
 
-fn digit_at(text: &Normal, i: usize) -> bool {
-    text.at(i).is_some_and(is_digit)
+fn digit_at(text: &Normal<'_>, i: usize) -> bool {
+    text.byte(i).is_some_and(|b| b.is_ascii_digit())
 }
 
 /// A digit, `+` before a digit, or `(` before a digit or a plus... at the start of a run.
-fn starts_number(text: &Normal, i: usize) -> bool {
+fn starts_number(text: &Normal<'_>, i: usize) -> bool {
     match text.at(i) {
         Some('+') => digit_at(text, i + 1) || (text.at(i + 1) == Some('(') && digit_at(text, i + 2)),
         Some('(') => {
             let close = (i + 1..i + 7).find(|k| !digit_at(text, *k));
             close.is_some_and(|k| k > i + 1 && text.at(k) == Some(')'))
         }
-        Some(c) => is_digit(c),
+        Some(c) => c.is_ascii_digit(),
         None => false,
     }
 }
 
 /// What may stand right before a number. Letters may if they are a telling word.
-fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
+fn stands_free(text: &Normal<'_>, start: usize, words: &Words) -> bool {
     match text.before(start) {
         None => true,
         Some(c) if c.is_alphabetic() => {
@@ -273,17 +295,19 @@ fn stands_free(text: &Normal, start: usize, words: &PhoneWords) -> bool {
             while from > 0 && start - from < REACH && text.before(from).is_some_and(char::is_alphabetic) {
                 from -= 1;
             }
-            words.cues.contains(&text.text(from..start).to_lowercase())
+            words.announced(&lower(text, from..start)) == Some(Told::Cue)
         }
         Some(c) => {
-            !(is_digit(c) || is_dash(c) || matches!(c, '.' | '/' | '#' | '$' | '_' | '@' | '+' | '€' | '£' | ','))
+            !(c.is_ascii_digit()
+                || is_dash(c)
+                || matches!(c, '.' | '/' | '#' | '$' | '_' | '@' | '+' | '€' | '£' | ','))
         }
     }
 }
 
 /// The groups of digits from a place on, one after the other, as far as what stands between them can join a number.
 struct Run<'a> {
-    text: &'a Normal,
+    text: &'a Normal<'a>,
     start: usize,
     /// The end of the last group.
     stop: usize,
@@ -293,7 +317,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(text: &'a Normal, start: usize) -> Run<'a> {
+    fn new(text: &'a Normal<'a>, start: usize) -> Run<'a> {
         let next = start + usize::from(text.at(start) == Some('+'));
         Run { text, start, stop: start, next: Some(next), separator: ' ' }
     }
@@ -308,7 +332,7 @@ impl<'a> Run<'a> {
         let (text, at) = (self.text, self.next.take()?);
         let open = text.at(at) == Some('(');
         let from = at + usize::from(open);
-        let end = text.next_from(from, |c| !is_digit(c)).unwrap_or(text.len());
+        let end = text.next_from(from, |b| !b.is_ascii_digit()).unwrap_or(text.len());
         if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
             return None;
         }
@@ -325,7 +349,7 @@ impl<'a> Run<'a> {
             if !is_blank(between) {
                 self.separator = if is_dash(between) { '-' } else { between };
             }
-            next += 1;
+            next += between.len_utf8();
             gap += 1;
         }
         // After a dot or a slash the next group follows at once.
@@ -341,7 +365,7 @@ impl<'a> Run<'a> {
 }
 
 /// Whether groups of digits may be a number as far as their count, their form and what touches them go.
-fn could_be(text: &Normal, c: &Candidate<'_>, words: &PhoneWords) -> bool {
+fn could_be(text: &Normal<'_>, c: &Candidate<'_>, words: &Words) -> bool {
     if !DIGITS.contains(&c.digits()) {
         return false;
     }
@@ -355,7 +379,7 @@ fn could_be(text: &Normal, c: &Candidate<'_>, words: &PhoneWords) -> bool {
 }
 
 /// Whether groups without a plus are meant as a number, by what the words before them say, or by their shape.
-fn is_meant(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) -> bool {
+fn is_meant(text: &Normal<'_>, c: &Candidate<'_>, told: Hint, words: &Words) -> bool {
     match told {
         Hint::Phone => true,
         Hint::Nothing => is_shaped(text, c, c.digits()) && !is_quantity(text, c.span.end, words),
@@ -364,7 +388,7 @@ fn is_meant(text: &Normal, c: &Candidate<'_>, told: Hint, words: &PhoneWords) ->
 }
 
 /// Whether groups of digits have the shape of a telephone number, whatever stands around them.
-fn is_shaped(text: &Normal, c: &Candidate<'_>, digits: usize) -> bool {
+fn is_shaped(text: &Normal<'_>, c: &Candidate<'_>, digits: usize) -> bool {
     let digit = |n: usize, d: char| {
         c.groups.first().is_some_and(|g| g.digits.len() > n && text.at(g.digits.start + n) == Some(d))
     };
@@ -374,9 +398,11 @@ fn is_shaped(text: &Normal, c: &Candidate<'_>, digits: usize) -> bool {
         _ => false,
     };
     let exit_prefix = digit(0, '0') && digit(1, '0') && digits >= 10;
+    // In one piece: an exit prefix and a country, unless it is only a figure with zeros before it.
+    let country = exit_prefix && !digit(2, '0') && if digit(2, '1') { digits == 13 } else { digits >= 12 };
     let trunk = digit(0, '0') && (9..=11).contains(&digits);
     let area = digits >= 9 && c.groups.iter().any(|g| g.parenthesis);
-    north_american || ((exit_prefix || trunk) && c.groups.len() > 1) || area
+    north_american || ((exit_prefix || trunk) && c.groups.len() > 1) || country || area
 }
 
 /// `2026-01-15` and the like.
@@ -386,13 +412,20 @@ fn is_date(c: &Candidate<'_>) -> bool {
 }
 
 /// Four dotted numbers up to 255.
-fn is_address(text: &Normal, c: &Candidate<'_>) -> bool {
+fn is_address(text: &Normal<'_>, c: &Candidate<'_>) -> bool {
     c.groups.len() == 4
         && c.groups.iter().skip(1).all(|g| g.separator == '.')
         && c.groups.iter().all(|g| text.octet(&g.digits))
 }
 
-fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {
+/// A word in lower case.
+fn lower(text: &Normal<'_>, word: Range<usize>) -> String {
+    let mut lower = String::new();
+    text.lower(word, &mut lower);
+    lower
+}
+
+fn is_quantity(text: &Normal<'_>, end: usize, words: &Words) -> bool {
     let mut at = end;
     while text.at(at).is_some_and(is_blank) {
         at += 1;
@@ -401,11 +434,11 @@ fn is_quantity(text: &Normal, end: usize, words: &PhoneWords) -> bool {
     while stop < at + REACH && text.at(stop).is_some_and(char::is_alphabetic) {
         stop += 1;
     }
-    words.units.contains(&text.text(at..stop).to_lowercase())
+    words.is_unit(&lower(text, at..stop))
 }
 
 /// What the nearest telling word before a number says.
-fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> Hint {
+fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hint {
     let least = start.saturating_sub(REACH);
     let (mut weak, mut spelled) = (false, String::new());
     let mut at = start;
@@ -424,14 +457,12 @@ fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> H
             break;
         }
         text.lower(from..at, &mut spelled);
-        let word = &spelled;
-        if words.cues.contains(word) {
-            return Hint::Phone;
+        match words.announced(&spelled) {
+            Some(Told::Cue) => return Hint::Phone,
+            Some(Told::Other) => return Hint::Other,
+            Some(Told::WeakOther) => weak = true,
+            None => {}
         }
-        if words.others.contains(word) {
-            return Hint::Other;
-        }
-        weak |= words.weak_others.contains(word);
         at = from;
     }
     if weak {
@@ -439,9 +470,9 @@ fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> H
     }
     let Some(key) = key else { return Hint::Nothing };
     let parts = || key.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
-    if parts().any(|p| words.cues.contains(&p)) {
+    if parts().any(|p| words.announced(&p) == Some(Told::Cue)) {
         Hint::Phone
-    } else if parts().any(|p| words.others.contains(&p)) {
+    } else if parts().any(|p| words.announced(&p) == Some(Told::Other)) {
         Hint::Other
     } else {
         Hint::Nothing
@@ -449,7 +480,7 @@ fn hint(text: &Normal, start: usize, key: Option<&str>, words: &PhoneWords) -> H
 }
 
 /// An extension after a number: ` x89`, ` ext. 89`, ` extension 89`.
-fn extension_end(text: &Normal, end: usize) -> usize {
+fn extension_end(text: &Normal<'_>, end: usize) -> usize {
     let mut at = end;
     while at < end + GAP && text.at(at).is_some_and(|c| is_blank(c) || c == ',') {
         at += 1;
@@ -470,7 +501,7 @@ fn extension_end(text: &Normal, end: usize) -> usize {
 }
 
 /// The end of a number spelled with letters, `1-800-FLOWERS`.
-fn vanity_end(text: &Normal, start: usize) -> Option<usize> {
+fn vanity_end(text: &Normal<'_>, start: usize) -> Option<usize> {
     if text.before(start).is_some_and(|c| c.is_alphanumeric() || is_dash(c) || c == '.') {
         return None;
     }

@@ -1,19 +1,18 @@
 //! Cuts out of texts and payloads what must not leave.
 //!
-//! Parsed values are redacted, never JSON text; names of fields too; JSON inside strings is read,
-//! redacted and written again. The result is scanned once more, and where something still shows, a
+//! Parsed values are redacted, never JSON text; names of fields too, and what stands under the name
+//! of a secret goes as a whole; JSON inside strings is read, redacted and written again. The result is scanned once more, and where something still shows, a
 //! tombstone takes its place. All of it is linear in the length of the text.
 
 use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use super::{
     Detector, FieldRule, Kept, Mode, Redacted, Rules, Side,
-    normal::Normal,
     rules::{FREE_TEXT, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD},
-    shapes::Shapes,
+    scan::{Look, Scanner},
+    under,
 };
-use crate::model::{Value, json};
-use crate::redact::{email, phone};
+use crate::model::{Object, Value, json};
 
 /// How often a text is scanned before it is given up.
 const PASSES: usize = 3;
@@ -22,7 +21,7 @@ const PASSES: usize = 3;
 #[derive(Clone)]
 pub struct Redactor {
     rules: Arc<Rules>,
-    shapes: Arc<Shapes>,
+    scanner: Arc<Scanner>,
     key: [u8; 32],
 }
 
@@ -73,9 +72,10 @@ impl Redactor {
         if rules.max_bytes == 0 {
             return Err(RulesError::Length);
         }
-        let redactor = Redactor { rules: Arc::new(rules), shapes: Arc::new(Shapes::new()?), key };
+        let scanner = Arc::new(Scanner::new(&rules)?);
+        let redactor = Redactor { rules: Arc::new(rules), scanner, key };
         for (detector, replacement) in &redactor.rules.replacements {
-            if replacement.trim().is_empty() || redactor.cut(replacement, None).is_some() {
+            if replacement.trim().is_empty() || redactor.cut(replacement, None, true).is_some() {
                 return Err(RulesError::Replacement { detector: *detector });
             }
         }
@@ -134,10 +134,10 @@ impl Redactor {
         };
         match (self.rules.mode, rule) {
             (_, FieldRule::Hash) => Value::string(&self.hashed(&json_text(value))),
-            (Mode::Text, FieldRule::Plain) => self.deep(value, Some(name), 0),
-            (Mode::Text, FieldRule::Scrub) => match value {
-                Value::String(s) => Value::string(&self.scrub(s, Some(name), 0)),
-                other => Value::string(&self.deep(other, Some(name), 0).to_string()),
+            (Mode::Text, FieldRule::Plain) => self.under(name, value, 0),
+            (Mode::Text, FieldRule::Scrub) => match self.under(name, value, 0) {
+                text @ Value::String(_) => text,
+                other => Value::string(&other.to_string()),
             },
             (mode, rule) => match value {
                 Value::Bool(_) | Value::Null => value.clone(),
@@ -181,23 +181,62 @@ impl Redactor {
                 if scrubbed == text { value.clone() } else { Value::string(&scrubbed) }
             }
             Value::String(s) => Value::string(&self.scrub(s, key, embedded)),
-            Value::List(items) => Value::list(items.iter().map(|v| self.deep(v, key, embedded)).collect()),
-            Value::Object(o) => {
-                let mut names = BTreeSet::new();
-                let entry = |(k, v): (&Arc<str>, &Value)| (self.name(k, &mut names), self.deep(v, Some(k), embedded));
-                Value::object(o.iter().map(entry).collect::<Vec<_>>())
+            Value::List(items) => {
+                let item = |(i, value)| match self.looks_for_secrets() && under::follows(items, i) {
+                    true => self.closed(value),
+                    false => self.deep(value, key, embedded),
+                };
+                Value::list(items.iter().enumerate().map(item).collect())
             }
+            Value::Object(object) => self.fields(object, embedded),
+        }
+    }
+
+    fn fields(&self, object: &Object, embedded: u32) -> Value {
+        let mut names = BTreeSet::new();
+        let paired = self.looks_for_secrets() && under::names_secret(object);
+        let entry = |(name, value): (&Arc<str>, &Value)| {
+            let value = match paired && under::is_value(name) {
+                true => self.closed(value),
+                false => self.under(name, value, embedded),
+            };
+            (self.name(name, &mut names), value)
+        };
+        Value::object(object.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    /// A value under a name: nothing of it is left if the name announces a secret.
+    fn under(&self, name: &str, value: &Value, embedded: u32) -> Value {
+        match self.looks_for_secrets() && under::is_secret(name, value) {
+            true => self.closed(value),
+            false => self.deep(value, Some(name), embedded),
+        }
+    }
+
+    fn looks_for_secrets(&self) -> bool {
+        self.rules.detectors.contains(&Detector::Secret)
+    }
+
+    /// What takes the place of a secret value.
+    fn closed(&self, value: &Value) -> Value {
+        let is_placeholder = |value: &Value| value.as_str().is_some_and(|text| self.scanner.is_placeholder(text));
+        match under::holds(value) && !is_placeholder(value) {
+            true => Value::string(self.rules.replacement(Detector::Secret)),
+            false => value.clone(),
         }
     }
 
     fn scrub(&self, text: &str, key: Option<&str>, embedded: u32) -> String {
         let read = start_of(text, self.rules.max_bytes);
         let rest = if read.len() < text.len() { TOO_LONG } else { "" };
-        let first = self.embedded(read, key, embedded).or_else(|| self.cut(read, key));
+        let parsed = self.embedded(read, key, embedded);
+        // The names of fields that are read have told what stands under them.
+        let names = parsed.is_none();
+        let first = parsed.or_else(|| self.cut(read, key, names));
         let Some(mut out) = first else { return [read, rest].concat() };
         // Cutting brings texts together that stood apart: scan the result as well.
         for _ in 0..PASSES {
-            match self.cut(&out, key) {
+            match self.cut(&out, key, names) {
                 Some(again) => out = again,
                 None => return out + rest,
             }
@@ -224,8 +263,8 @@ impl Redactor {
     }
 
     /// The text without what detectors find; none if they find nothing.
-    fn cut(&self, text: &str, key: Option<&str>) -> Option<String> {
-        let mut found = self.find(text, key);
+    fn cut(&self, text: &str, key: Option<&str>, names: bool) -> Option<String> {
+        let mut found = self.scanner.find(text, Look { detectors: &self.rules.detectors, key, names });
         if found.is_empty() {
             return None;
         }
@@ -247,23 +286,6 @@ impl Redactor {
         }
         out.push_str(text.get(at..).unwrap_or_default());
         Some(out)
-    }
-
-    fn find(&self, text: &str, key: Option<&str>) -> Vec<(Range<usize>, Detector)> {
-        let mut found = Vec::new();
-        let has = |d: Detector| self.rules.detectors.contains(&d);
-        let normal = (has(Detector::Email) || has(Detector::Phone)).then(|| Normal::of(text));
-        for detector in &self.rules.detectors {
-            let mut spans = Vec::new();
-            match (detector, &normal) {
-                (Detector::Email, Some(normal)) => email::find(normal, &self.rules.email, &mut spans),
-                (Detector::Phone, Some(normal)) => phone::find(normal, key, &self.rules.phone, &mut spans),
-                (other, _) => self.shapes.find(*other, text, &mut found),
-            }
-            let source = |span: Range<usize>| normal.as_ref().and_then(|n| n.source(span));
-            found.extend(spans.into_iter().filter_map(source).map(|range| (range, *detector)));
-        }
-        found
     }
 }
 

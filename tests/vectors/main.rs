@@ -16,6 +16,7 @@
 mod better;
 mod cycles;
 mod laws;
+mod leaks;
 mod parity;
 mod raw;
 mod redaction;
