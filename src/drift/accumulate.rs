@@ -8,6 +8,7 @@
 //! another version need another accumulator.
 
 pub(super) mod revise;
+mod window;
 
 use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
 
@@ -513,7 +514,11 @@ impl Accumulator {
         }
         self.sums.high += u64::from(new.high);
         self.sums.policy += u64::from(new.policy);
-        let Some(window) = window else { return };
+        let Some(window) = window else {
+            // What the sums hold from now on is more than a window.
+            self.aged.clear();
+            return;
+        };
         self.aged.push_back(new);
         while self.aged.len() > window {
             self.drop_oldest();

@@ -12,6 +12,7 @@ use super::{
     Isolation, JudgeError, JudgeSource, Judgement, Lexicon, NoSignalReason, Probe, ProbeError, ProbeResult,
     RecordError, Report, Residual, Score, Settings, SignalFacts, Snapshot, Standing, StatsError, SummaryError, Tally,
     Triangulation, UnknownType,
+    accumulate::Aged,
     judge::deterministic,
     messages::{NO_TOOLS, Question, Sanitizer, baseline_message, judge_question, shadow_question, snapshot_messages},
     triangulate, validate,
@@ -562,12 +563,21 @@ impl SessionState {
         }
     }
 
+    /// Rules can change while a session goes on. Where a window is new, it is filled from the newest signals.
+    pub(super) fn keep_window(&mut self, settings: &Settings) {
+        let longitudinal = &settings.longitudinal;
+        if let Some(window) = longitudinal.window.filter(|_| self.accumulator.lacks(longitudinal.window)) {
+            self.accumulator.fill(window, self.tally.timeline().filter_map(Aged::of));
+        }
+    }
+
     fn accumulate(
         &mut self,
         library_version: &str,
         result: &ProbeResult,
         settings: &Settings,
     ) -> Result<Standing, RecordError> {
+        self.keep_window(settings);
         self.accumulator.record(
             None,
             library_version,

@@ -215,7 +215,7 @@ impl Tally {
     }
 
     /// The newest signals, oldest first.
-    pub fn timeline(&self) -> impl ExactSizeIterator<Item = &SignalFacts> {
+    pub fn timeline(&self) -> impl DoubleEndedIterator<Item = &SignalFacts> + ExactSizeIterator {
         self.timeline.iter()
     }
 

@@ -47,6 +47,7 @@ impl SessionState {
         (classification, reason): (Triangulation, Option<NoSignalReason>),
         settings: &Settings,
     ) -> Option<Settled> {
+        self.keep_window(settings);
         let standing = self.accumulator.settle(signal.number, classification, &settings.longitudinal)?;
         let explained = classification == Triangulation::SummaryCalibrationAnomaly;
         self.counts.triangulated += 1;

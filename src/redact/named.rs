@@ -68,7 +68,7 @@ impl Named {
         }
         let found = match (text.byte(blank + 1)?, text.byte(blank + 2)?) {
             (b'-', b'-') => flag(text, blank + 1, kept),
-            (b'i' | b'I' | b'w' | b'W', _) => said(text, blank, self.from, kept),
+            (b'i' | b'I' | b'w' | b'W', _) => said(text, blank, self.from),
             _ => None,
         };
         self.take(text, found, kept)
@@ -109,13 +109,13 @@ impl Named {
                     Announced::Secret
                 } else {
                     if is_name(name) {
-                        self.paired = named_secret(text, sign, kept);
+                        self.paired = named_secret(text, sign);
                     }
                     return None;
                 }
             }
         };
-        let start = value_start(text, sign, kept);
+        let start = value_start(text, sign);
         let equals = text.byte(sign) == Some(b'=');
         if what == Announced::Cookies {
             return cookies(text, start);
@@ -180,7 +180,7 @@ fn name_to(text: &Normal<'_>, end: usize, from: usize) -> Option<Range<usize>> {
 }
 
 /// Where the value behind a sign begins: at its quote, if it has one.
-fn value_start(text: &Normal<'_>, sign: usize, kept: &impl Placeholders) -> usize {
+fn value_start(text: &Normal<'_>, sign: usize) -> usize {
     let mut at = sign + 1;
     let mut lines = 0;
     while at < sign + 2 * AROUND {
@@ -406,13 +406,13 @@ fn flag(text: &Normal<'_>, dashes: usize, kept: &impl Placeholders) -> Option<Ra
 }
 
 /// The value of "the password is ...", if it looks like one.
-fn said(text: &Normal<'_>, blank: usize, from: usize, kept: &impl Placeholders) -> Option<Range<usize>> {
+fn said(text: &Normal<'_>, blank: usize, from: usize) -> Option<Range<usize>> {
     let verb = ["is ", "was "].into_iter().find(|verb| text.spells(blank + 1, verb))?;
     let end = name_end(text, blank, from);
     let tail = text.bytes().get(end.saturating_sub(TAIL).max(from)..end)?;
     let name = may_announce(tail).then(|| name_to(text, end, from))??;
     announced(text.text().get(name)?)?;
-    let start = value_start(text, blank + verb.len(), kept);
+    let start = value_start(text, blank + verb.len());
     if let Some(range) = quoted(text, start) {
         return Some(range);
     }
@@ -448,8 +448,8 @@ fn is_value(name: &str) -> bool {
 }
 
 /// Where the value behind a sign ends, if it is itself the name of a secret.
-fn named_secret(text: &Normal<'_>, sign: usize, kept: &impl Placeholders) -> Option<usize> {
-    let start = value_start(text, sign, kept);
+fn named_secret(text: &Normal<'_>, sign: usize) -> Option<usize> {
+    let start = value_start(text, sign);
     let range = quoted(text, start).unwrap_or_else(|| start..plain_end(text, start, start + LONGEST));
     (range.len() <= LONGEST && announced(text.text().get(range.clone())?).is_some()).then_some(range.end)
 }

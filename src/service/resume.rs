@@ -164,17 +164,43 @@ impl Service {
         put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
     }
 
-    /// Closes a session: it takes nothing more, and nothing of it is kept but its records.
+    /// Closes a session: it takes nothing more, and nothing of it is kept but its records. What probes of it have led to
+    /// ends with it; an item or a probe under its id that comes later begins anew.
     pub async fn close_session(&self, session: &str, named: Option<Named>) -> Result<(), CloseError> {
         let Turn::New(_turn) = self.turn(named.as_ref()).await? else { return Ok(()) };
         if self.dormant.wakes(session, || ()) {
             return Ok(self.record_closed(session.into(), None, CloseReason::Asked, named).await?);
         }
         match self.sessions.take(session) {
-            None => Err(CloseError::NotOpen { session: session.to_owned() }),
-            Some((_, true)) => Ok(()),
+            None => self.close_probed(session, named, false).await,
+            Some((_, true)) => self.close_probed(session, named, true).await,
             Some((slot, false)) => Ok(self.close_slot(&slot, CloseReason::Asked, named).await?),
         }
+    }
+
+    /// Closes a session of which only its probes are left: it has ended, or nothing but probes came of it.
+    async fn close_probed(&self, session: &str, named: Option<Named>, ended: bool) -> Result<(), CloseError> {
+        let place = self.audit.place().await?;
+        let ticket = self.ending(session, CloseReason::Asked, |dropped| {
+            let closed = Closed { session: session.into(), pack: None, reason: CloseReason::Asked };
+            let drafts = if ended { Vec::new() } else { vec![Draft::Closed(closed)] };
+            (!dropped.is_empty()).then(|| place.answer(named, drafts, dropped))
+        });
+        match ticket {
+            Some(ticket) => Ok(ticket.done().await.map(|_| ())?),
+            None if ended => Ok(()),
+            None => Err(CloseError::NotOpen { session: session.to_owned() }),
+        }
+    }
+
+    /// Hands in the end of a session together with what drops its probes' memory: who closes a session ends that too.
+    /// One that is closed because it is idle may still be probed.
+    fn ending<T>(&self, session: &str, reason: CloseReason, hand_in: impl FnOnce(Vec<JournalWrite>) -> T) -> T {
+        if reason != CloseReason::Asked {
+            return hand_in(Vec::new());
+        }
+        let served = self.rules.current();
+        self.drift.close(session, served.set.iter().map(|pack| &**pack.name()), hand_in)
     }
 
     /// Drops idle sessions; gives their number. To be called now and then.
@@ -217,7 +243,10 @@ impl Service {
             live.closed = true;
             let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
             // Under the session's lock: whoever still holds the session finds it closed.
-            place.answer(named, vec![Draft::Closed(closed)], live.journal.closed())
+            self.ending(&slot.id, reason, |mut dropped| {
+                dropped.extend(live.journal.closed());
+                place.answer(named, vec![Draft::Closed(closed)], dropped)
+            })
         };
         ticket.done().await.map(|_| ())
     }
@@ -230,9 +259,12 @@ impl Service {
         reason: CloseReason,
         named: Option<Named>,
     ) -> Result<(), AuditError> {
-        let dropped = vec![JournalWrite { session: session.clone(), change: JournalChange::Drop }];
         let place = self.audit.place().await?;
-        place.answer(named, vec![Draft::Closed(Closed { session, pack, reason })], dropped).done().await.map(|_| ())
+        let ticket = self.ending(&session.clone(), reason, |mut dropped| {
+            dropped.push(JournalWrite { session: session.clone(), change: JournalChange::Drop });
+            place.answer(named, vec![Draft::Closed(Closed { session, pack, reason })], dropped)
+        });
+        ticket.done().await.map(|_| ())
     }
 }
 

@@ -6,9 +6,9 @@ use futures_util::StreamExt;
 use probity::{
     audit::{FaultyStore, MemoryStore},
     grpc::wire::{
-        ContextSummary, DataSensitivity, DriftAction, DriftSignal, EscalationChain, EvaluateRequest,
-        GetSessionReportRequest, ModelFailure, ModelOutput, ProbeAnswer, ProbeRequest, ProbeResponse, ProbeRole,
-        ProbeStart, QueryRecordsRequest, RuntimeEvent, RuntimeTrigger, SessionVerdict, WatchRequest, item,
+        CloseSessionRequest, ContextSummary, DataSensitivity, DriftAction, DriftSignal, EscalationChain,
+        EvaluateRequest, GetSessionReportRequest, ModelFailure, ModelOutput, ProbeAnswer, ProbeRequest, ProbeResponse,
+        ProbeRole, ProbeStart, QueryRecordsRequest, RuntimeEvent, RuntimeTrigger, SessionVerdict, WatchRequest, item,
         policy_engine_client::PolicyEngineClient, probe_answer, probe_request, probe_response, record,
     },
 };
@@ -696,6 +696,73 @@ async fn another_version_of_the_library_begins_the_memory_anew_and_says_so() {
     assert_eq!((signal.library_version.as_str(), signal.library_changed), ("1.1.0", true));
     assert_eq!(signal.action(), DriftAction::LogOnly, "the first probe of the new library is alone");
     assert!(!evaluate(&house, bad()).await.library_changed);
+}
+
+#[tokio::test]
+async fn a_window_that_a_reload_brings_holds_the_last_scores() {
+    let windowed = |rules: &Path| {
+        let scoring = rules.join("default/scoring.yaml");
+        let text = fs::read_to_string(&scoring).unwrap();
+        fs::write(&scoring, text.replace("longitudinal:\n", "longitudinal:\n  window: 3\n")).unwrap();
+    };
+    let (later, always) = (house().await, house_with(|settings| windowed(&settings.rules)).await);
+    let bad = || EvaluateRequest { judge_json: contrary().to_string().into(), ..finished("s", &leaks(), &declines()) };
+    let good = || EvaluateRequest { judge_json: alike().to_string().into(), ..finished("s", &declines(), &declines()) };
+    for ask in [good(), bad(), bad(), good(), bad()] {
+        evaluate(&later, ask.clone()).await;
+        evaluate(&always, ask).await;
+    }
+    windowed(later.rules.path());
+    later.service().reload().await.unwrap();
+    for ask in [good(), good(), bad(), good(), good(), good()] {
+        let (ours, theirs) = (evaluate(&later, ask.clone()).await, evaluate(&always, ask).await);
+        assert!((ours.longitudinal_signal - theirs.longitudinal_signal).abs() < 1e-12, "{ours:?} {theirs:?}");
+        assert_eq!(ours.action(), theirs.action());
+    }
+    let signal = evaluate(&later, good()).await;
+    assert_eq!(signal.longitudinal_signal, 0.0, "what drifted has aged");
+    assert_eq!(signal.probes_sent, 12);
+}
+
+async fn close(house: &House, session: &str) -> Result<(), Status> {
+    let ask = CloseSessionRequest { session_id: session.to_owned(), ..CloseSessionRequest::default() };
+    house.engine().await.close_session(ask).await.map(|_| ())
+}
+
+/// How many probes of a session are known.
+async fn probes(house: &House, session: &str) -> Result<u64, Status> {
+    let ask = GetSessionReportRequest { session_id: session.to_owned(), pack: "default".to_owned() };
+    house.engine().await.get_session_report(ask).await.map(|report| report.into_inner().probes_sent)
+}
+
+#[tokio::test]
+async fn who_closes_a_session_ends_the_memory_of_its_probes_too() {
+    let mut house = house().await;
+    let bad = |session: &str| EvaluateRequest {
+        judge_json: contrary().to_string().into(),
+        ..finished(session, &leaks(), &declines())
+    };
+    // One that was only probed, one that was observed as well, and one that nobody closes.
+    house.engine().await.observe(request("both", items(0, [user("hello")]))).await.unwrap();
+    for session in ["probed", "both", "other", "probed", "both"] {
+        evaluate(&house, bad(session)).await;
+    }
+    for session in ["probed", "both"] {
+        close(&house, session).await.unwrap();
+        assert_eq!(probes(&house, session).await.unwrap_err().code(), Code::NotFound);
+        let again = close(&house, session).await.unwrap_err();
+        assert_eq!((again.code(), reason(&again).0.as_str()), (Code::NotFound, "SESSION_NOT_OPEN"));
+    }
+    assert_eq!(probes(&house, "other").await.unwrap(), 1);
+    let signal = evaluate(&house, bad("probed")).await;
+    assert_eq!((signal.probes_sent, signal.action()), (1, DriftAction::LogOnly), "it begins anew");
+
+    // The same after a restart, of what lies in the store.
+    house.restart().await;
+    close(&house, "other").await.unwrap();
+    house.restart().await;
+    assert_eq!(probes(&house, "other").await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(probes(&house, "probed").await.unwrap(), 1);
 }
 
 /// A server as a process of its own, that logs all it has to say.

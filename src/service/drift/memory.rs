@@ -27,14 +27,41 @@ use super::saved::journal_name;
 #[derive(Debug)]
 pub struct DriftSessions {
     limits: SessionLimits,
-    table: Mutex<HashMap<Key, Arc<DriftSlot>>>,
+    table: Mutex<Table>,
     names: RandomState,
     /// Those that were open before the service began, by the names of their journals.
     pub(in crate::service) dormant: Dormant,
 }
 
-/// A session under a pack: probes of different packs do not add up.
-type Key = (Arc<str>, Arc<str>);
+/// A session's memories by the names of packs.
+type Memories = Vec<(Arc<str>, Arc<DriftSlot>)>;
+
+/// The open sessions.
+#[derive(Debug, Default)]
+struct Table {
+    /// Probes of different packs do not add up.
+    by_session: HashMap<Arc<str>, Memories>,
+    /// How many memories there are.
+    open: usize,
+}
+
+impl Table {
+    fn find(&self, session: &str, pack: &str) -> Option<&Arc<DriftSlot>> {
+        self.by_session.get(session)?.iter().find(|(name, _)| **name == *pack).map(|(_, slot)| slot)
+    }
+
+    /// Takes out the memories of a session that `goes` chooses.
+    fn take(&mut self, session: &str, goes: impl Fn(&DriftSlot) -> bool) -> Vec<Arc<DriftSlot>> {
+        let Some(memories) = self.by_session.get_mut(session) else { return Vec::new() };
+        let taken: Vec<Arc<DriftSlot>> =
+            memories.extract_if(.., |(_, slot)| goes(slot)).map(|(_, slot)| slot).collect();
+        if memories.is_empty() {
+            self.by_session.remove(session);
+        }
+        self.open -= taken.len();
+        taken
+    }
+}
 
 /// One session.
 #[derive(Debug)]
@@ -89,18 +116,19 @@ impl DriftSessions {
 
     /// The session of an id under a pack, if there is one.
     pub(super) fn find(&self, session: &str, pack: &str, now: Duration) -> Option<Arc<DriftSlot>> {
-        let found = self.table().get(&(Arc::from(session), Arc::from(pack))).cloned()?;
+        let found = self.table().find(session, pack).cloned()?;
         found.touched.store(millis(now), Ordering::Relaxed);
         Some(found)
     }
 
     /// Puts a session into the table, or finds the one that another call has put there meanwhile.
     pub(super) fn put(&self, session: &str, pack: &str, memory: Memory, now: Duration) -> Result<Arc<DriftSlot>, Full> {
-        if let Some(found) = self.find(session, pack, now) {
-            return Ok(found);
-        }
         let mut table = self.table();
-        if table.len() >= self.limits.sessions {
+        if let Some(found) = table.find(session, pack) {
+            found.touched.store(millis(now), Ordering::Relaxed);
+            return Ok(found.clone());
+        }
+        if table.open >= self.limits.sessions {
             return Err(Full { limit: self.limits.sessions });
         }
         let id: Arc<str> = Arc::from(session);
@@ -112,34 +140,61 @@ impl DriftSessions {
             memory: Mutex::new(memory),
             touched: AtomicU64::new(millis(now)),
         });
-        Ok(table.entry((id, Arc::from(pack))).or_insert(slot).clone())
+        table.by_session.entry(id).or_default().push((Arc::from(pack), slot.clone()));
+        table.open += 1;
+        Ok(slot)
     }
 
     /// Drops the sessions that nobody has asked for within the idle time. Gives their number, and what `forget` makes
     /// of the changes that drop what is kept of them: it is called before another session can take their names.
     pub(super) fn sweep<T>(&self, now: Duration, forget: impl FnOnce(Vec<JournalWrite>) -> T) -> (usize, T) {
         let oldest = now.checked_sub(self.limits.ttl).map_or(0, millis);
+        let is_idle = |slot: &DriftSlot| slot.touched.load(Ordering::Relaxed) < oldest;
         let mut table = self.table();
-        let idle = table.extract_if(|_, slot| slot.touched.load(Ordering::Relaxed) < oldest);
-        let mut names: Vec<Arc<str>> = Vec::new();
-        for (_, slot) in idle {
-            // Whoever still holds it goes on without saving it.
-            slot.memory.lock().unwrap_or_else(PoisonError::into_inner).dropped = true;
-            names.push(slot.journal.clone());
-        }
+        let asked = table.by_session.iter().filter(|(_, memories)| memories.iter().any(|(_, slot)| is_idle(slot)));
+        let sessions: Vec<Arc<str>> = asked.map(|(session, _)| session.clone()).collect();
+        let idle = sessions.iter().flat_map(|session| table.take(session, is_idle)).collect::<Vec<_>>();
+        let mut names: Vec<Arc<str>> = idle.iter().map(|slot| slot.drop_memory()).collect();
         names.extend(self.dormant.take_idle(now, self.limits.ttl));
         let dropped = names.len();
-        let writes = names.into_iter().map(|session| JournalWrite { session, change: JournalChange::Drop });
-        (dropped, forget(writes.collect()))
+        (dropped, forget(dropping(names)))
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Key, Arc<DriftSlot>>> {
+    /// Ends what probes of a session have led to, under whatever pack; `packs` are those whose memories may still lie in
+    /// the store. Gives what `forget` makes of the changes that drop what is kept of it, none if there was nothing: it is called
+    /// before another session can take the name.
+    pub(in crate::service) fn close<'p, T>(
+        &self,
+        session: &str,
+        packs: impl Iterator<Item = &'p str>,
+        forget: impl FnOnce(Vec<JournalWrite>) -> T,
+    ) -> T {
+        let mut table = self.table();
+        let mut names: Vec<Arc<str>> = table.take(session, |_| true).iter().map(|slot| slot.drop_memory()).collect();
+        let asleep = packs.map(|pack| journal_name(pack, session)).filter(|name| self.dormant.wakes(name, || ()));
+        names.extend(asleep);
+        forget(dropping(names))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
         // Each change of the table is one step.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The changes that drop what is kept under some names.
+fn dropping(names: Vec<Arc<str>>) -> Vec<JournalWrite> {
+    names.into_iter().map(|session| JournalWrite { session, change: JournalChange::Drop }).collect()
+}
+
 impl DriftSlot {
+    /// Gives the name of what is kept of a memory that is out of the table. Whoever still holds it goes on without
+    /// saving it.
+    fn drop_memory(&self) -> Arc<str> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).dropped = true;
+        self.journal.clone()
+    }
+
     /// The memory; nothing if a panic has left it half-way.
     pub(super) fn memory(&self) -> Option<MutexGuard<'_, Memory>> {
         self.memory.lock().ok()
