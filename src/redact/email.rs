@@ -47,6 +47,8 @@ pub(super) struct Emails {
     /// Nothing before this belongs to the next address.
     from: usize,
     labels: Vec<Range<usize>>,
+    /// A label that is looked up.
+    spelled: String,
 }
 
 impl Emails {
@@ -54,15 +56,17 @@ impl Emails {
     pub(super) fn at(&mut self, text: &Normal<'_>, i: usize, words: &Words) -> Option<Range<usize>> {
         let span = match text.byte(i)? {
             b'@' if touches(text.before(i), text.at(i + 1)) => {
-                at_sign(text, i..i + 1, self.from, words, &mut self.labels)
+                at_sign(text, i..i + 1, self.from, words, (&mut self.labels, &mut self.spelled))
             }
             // As mail programs write it that send seven bits.
             b'=' if text.spells(i + 1, "40") && text.at(i + 3).is_some_and(char::is_alphabetic) => {
-                let span = at_sign(text, i..i + 3, self.from, words, &mut self.labels);
+                let span = at_sign(text, i..i + 3, self.from, words, (&mut self.labels, &mut self.spelled));
                 span.filter(|_| self.labels.len() > 1)
             }
             b'@' | b'=' => None,
-            _ if text.byte(i + 1).is_some_and(|c| matches!(c, b'a' | b'A')) => spelled(text, i, self.from, words),
+            _ if text.byte(i + 1).is_some_and(|c| matches!(c, b'a' | b'A')) => {
+                spelled(text, i, self.from, words, &mut self.spelled)
+            }
             _ => None,
         }?;
         self.from = span.end;
@@ -178,7 +182,7 @@ fn at_sign(
     sign: Range<usize>,
     from: usize,
     words: &Words,
-    labels: &mut Vec<Range<usize>>,
+    (labels, spelled): (&mut Vec<Range<usize>>, &mut String),
 ) -> Option<Range<usize>> {
     let (at, behind) = (sign.start, sign.end);
     let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
@@ -200,7 +204,7 @@ fn at_sign(
     read_labels(text, domain, spaced, labels);
     let end = labels.last().filter(|l| l.end > domain + 1)?.end;
     let believed = if spaced || broken { labels.len() > 1 } else { true };
-    if !believed || !is_host(text, labels, words) {
+    if !believed || !is_host(text, labels, words, spelled) {
         return None;
     }
     let start = start()?;
@@ -224,7 +228,7 @@ fn literal_end(text: &Normal<'_>, open: usize) -> Option<usize> {
     (end > open + 2 && text.at(end) == Some(']')).then_some(end + 1)
 }
 
-fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words) -> bool {
+fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words, spelled: &mut String) -> bool {
     let (Some(last), Some(first)) = (labels.last(), labels.first()) else { return false };
     let all = |label: &Range<usize>, is: &dyn Fn(char) -> bool| label.clone().all(|i| text.at(i).is_some_and(is));
     if labels.len() == 1 {
@@ -232,13 +236,16 @@ fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words) -> bool {
         let starts = text.at(first.start).is_some_and(char::is_alphabetic);
         let hex = || first.len() >= 6 && all(first, &|c| c.is_ascii_hexdigit());
         // A host name without a dot: mentions of versions look the same.
-        let is_version = || words.is_version_name(&lower(text, first));
+        let mut is_version = || {
+            text.lower(first.clone(), spelled);
+            words.is_version_name(spelled)
+        };
         return starts && letters >= 2 && !hex() && !is_version();
     }
     if labels.len() == 4 && labels.iter().all(|label| text.octet(label)) {
         return true;
     }
-    let spelled = lower(text, last);
+    text.lower(last.clone(), spelled);
     let tld = spelled.chars().count() >= 2 && spelled.chars().all(|c| c.is_alphabetic() || is_mark(c));
     let punycode = spelled.starts_with("xn--");
     // user@host:path/to is where a repository lives.
@@ -248,14 +255,7 @@ fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words) -> bool {
             && text.at(end + 1).is_some_and(|c| c.is_alphanumeric() || c == '~')
             && (end + 1..end + 128).map_while(|i| text.at(i).filter(|c| !c.is_whitespace())).any(|c| c == '/')
     };
-    (tld || punycode) && !words.is_file_suffix(&spelled) && !is_class(text, labels) && !remote()
-}
-
-/// A label in lower case.
-fn lower(text: &Normal<'_>, label: &Range<usize>) -> String {
-    let mut lower = String::new();
-    text.lower(label.clone(), &mut lower);
-    lower
+    (tld || punycode) && !words.is_file_suffix(spelled) && !is_class(text, labels) && !remote()
 }
 
 /// `x@pkg.mod.Class`: the last name alone is capitalised.
@@ -269,7 +269,7 @@ fn is_class(text: &Normal<'_>, labels: &[Range<usize>]) -> bool {
 }
 
 /// `jane at example dot com`: `space` is the white space before "at".
-fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words) -> Option<Range<usize>> {
+fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words, spelled: &mut String) -> Option<Range<usize>> {
     let is_space = |i: usize| text.at(i).is_some_and(char::is_whitespace);
     if !text.spells(space + 1, "at") || !is_space(space + 3) {
         return None;
@@ -294,5 +294,6 @@ fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words) -> Optio
         last = next..stop;
         end = stop;
     }
-    (dots > 0 && words.is_spelled_domain(&lower(text, &last))).then_some(start..last.end)
+    text.lower(last.clone(), spelled);
+    (dots > 0 && words.is_spelled_domain(spelled)).then_some(start..last.end)
 }

@@ -24,9 +24,19 @@ impl Ips {
         }
         let bytes = text.as_bytes();
         let colon = bytes.get(sign) == Some(&b':');
-        let end = if colon { with_colons(bytes, sign) } else { with_dots(bytes, sign) }?;
+        // Most signs have a blank behind them.
+        if !bytes.get(sign + 1).is_some_and(|b| b.is_ascii_hexdigit() || (colon && *b == b':')) {
+            return None;
+        }
+        let (end, possible) = match colon {
+            true => with_colons(bytes, sign)?,
+            false => (with_dots(bytes, sign)?, true),
+        };
         let before = bytes.get(self.from..sign).unwrap_or_default();
         self.from = end;
+        if !possible {
+            return None;
+        }
         let digits = match colon {
             true => before.iter().rev().take(PART).take_while(|b| b.is_ascii_hexdigit()).count(),
             false => before.iter().rev().take(OCTET).take_while(|b| b.is_ascii_digit()).count(),
@@ -46,14 +56,18 @@ fn run(bytes: &[u8], at: usize, most: usize, digit: impl Fn(&u8) -> bool) -> usi
     rest(bytes, at).iter().take(most).take_while(|b| digit(b)).count()
 }
 
-/// The end of what begins with a colon: parts in hexadecimal, perhaps with an address in decimal behind.
-fn with_colons(bytes: &[u8], colon: usize) -> Option<usize> {
-    let (mut end, mut colons) = (colon, 0);
+/// The end of what begins with a colon: parts in hexadecimal, perhaps with an address in decimal behind. And whether it
+/// may be an address: all parts are there, or two colons stand for the others. Most of what looks like one has neither.
+fn with_colons(bytes: &[u8], colon: usize) -> Option<(usize, bool)> {
+    let (mut end, mut colons, mut doubled) = (colon, 0, false);
     while colons < COLONS.end - 1 && bytes.get(end) == Some(&b':') {
-        end += 1 + run(bytes, end + 1, PART, u8::is_ascii_hexdigit);
+        let digits = run(bytes, end + 1, PART, u8::is_ascii_hexdigit);
+        doubled |= digits == 0;
+        end += 1 + digits;
         colons += 1;
     }
-    (colons >= COLONS.start).then(|| with_dots(bytes, end).unwrap_or(end))
+    let dots = || with_dots(bytes, end);
+    (colons >= COLONS.start).then(|| (dots().unwrap_or(end), doubled || colons + 1 >= COLONS.end - 1))
 }
 
 /// The end of three octets, each behind a dot.

@@ -7,6 +7,7 @@
 mod card;
 mod email;
 mod finder;
+mod groups;
 mod iban;
 mod ip;
 #[cfg(test)]

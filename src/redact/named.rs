@@ -100,6 +100,10 @@ impl Named {
         if !(may_announce(tail) || may_pair(tail) || tail.last().is_some_and(|b| *b >= 0x80)) {
             return None;
         }
+        let start = value_start(text, sign);
+        if is_short(text.bytes().get(start..)?) {
+            return None;
+        }
         let name = name_to(text, end, self.from)?;
         let what = match what(text, &name, sign, self.from) {
             Some(what) => what,
@@ -115,7 +119,6 @@ impl Named {
                 }
             }
         };
-        let start = value_start(text, sign);
         let equals = text.byte(sign) == Some(b'=');
         if what == Announced::Cookies {
             return cookies(text, start);
@@ -196,6 +199,16 @@ fn value_start(text: &Normal<'_>, sign: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// Whether nothing that stands there is long enough for a value, or for the name of one.
+fn is_short(value: &[u8]) -> bool {
+    match value {
+        [] => true,
+        [b'"' | b'\'' | b'`' | b'\\', ..] => false,
+        [a, b, ..] => a.is_ascii_whitespace() || (b.is_ascii_whitespace() && a.is_ascii()),
+        [_] => true,
+    }
 }
 
 /// Whether one or two asterisks with a blank behind them stand there, as behind an emphasised name.

@@ -118,9 +118,11 @@ pub(super) fn announced(name: &str) -> Option<Announced> {
     if !may_announce(name.as_bytes()) && name.is_ascii() {
         return None;
     }
-    let normal = Normal::of(name);
-    let words = Words::of(normal.text());
-    let whole = words.joined.as_str();
+    let words = match name.is_ascii() {
+        true => Words::of(name.as_bytes()),
+        false => Words::of(Normal::of(name).bytes()),
+    };
+    let whole = words.joined();
     if whole.len() < 2 {
         return None;
     }
@@ -179,63 +181,70 @@ pub(super) fn may_announce(name: &[u8]) -> bool {
 
 /// The words of a name, in lower case.
 struct Words {
-    joined: String,
-    /// Where each begins.
-    starts: Vec<usize>,
+    joined: [u8; LONGEST],
+    length: usize,
+    /// Where words begin, a bit each.
+    starts: u64,
 }
 
 impl Words {
-    fn of(name: &str) -> Words {
-        let mut from = name.len().saturating_sub(LONGEST);
-        while !name.is_char_boundary(from) {
-            from += 1;
-        }
-        let mut words = Words { joined: String::with_capacity(LONGEST), starts: Vec::new() };
-        let mut chars = name.get(from..).unwrap_or_default().chars().peekable();
-        let (mut before, mut inside) = (' ', false);
-        while let Some(c) = chars.next() {
-            if !c.is_alphanumeric() {
-                inside = false;
-            } else {
+    /// The words of a name's end. What is no ASCII letter or digit sets words apart: no name that is known has any.
+    fn of(name: &[u8]) -> Words {
+        let name = name.get(name.len().saturating_sub(LONGEST)..).unwrap_or_default();
+        let mut words = Words { joined: [0; LONGEST], length: 0, starts: 0 };
+        let mut before = b' ';
+        for (i, byte) in name.iter().enumerate() {
+            if byte.is_ascii_alphanumeric() {
                 // `dbPassword` and `APIKey` are two words each.
-                let lower_next = chars.peek().is_some_and(|next| next.is_lowercase());
-                let hump = c.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && lower_next));
-                if !inside || hump {
-                    words.starts.push(words.joined.len());
+                let lower_next = name.get(i + 1).is_some_and(u8::is_ascii_lowercase);
+                let hump = byte.is_ascii_uppercase()
+                    && (before.is_ascii_lowercase() || (before.is_ascii_uppercase() && lower_next));
+                if !before.is_ascii_alphanumeric() || hump {
+                    words.starts |= 1 << words.length;
                 }
-                inside = true;
-                words.joined.extend(c.to_lowercase());
+                if let Some(place) = words.joined.get_mut(words.length) {
+                    *place = byte.to_ascii_lowercase();
+                    words.length += 1;
+                }
             }
-            before = c;
+            before = *byte;
         }
         words.trim();
         words
     }
 
-    /// Takes numbers and qualifiers off the end, as long as a word stays.
-    fn trim(&mut self) {
-        while let Some(start) = self.starts.last().copied() {
-            let word = self.joined.get(start..).unwrap_or_default();
-            let kept = word.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-            let is_qualifier = kept == 0 || word.get(..kept).is_some_and(|word| QUALIFIERS.contains(&word));
-            self.joined.truncate(start + kept);
-            if !is_qualifier || self.starts.len() < 2 {
-                return;
-            }
-            self.starts.pop();
-            self.joined.truncate(start);
-        }
+    fn start(&self, below: usize) -> Option<usize> {
+        let starts = self.starts & (1_u64.checked_shl(u32::try_from(below).ok()?).unwrap_or_default()).wrapping_sub(1);
+        (starts != 0).then(|| 63 - starts.leading_zeros() as usize)
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> &str {
+        self.joined.get(range).and_then(|part| std::str::from_utf8(part).ok()).unwrap_or_default()
+    }
+
+    fn joined(&self) -> &str {
+        self.part(0..self.length)
     }
 
     fn last(&self) -> &str {
-        let start = self.starts.last().copied().unwrap_or_default();
-        self.joined.get(start..).unwrap_or_default()
+        self.part(self.start(self.length).unwrap_or_default()..self.length)
     }
 
     fn second_last(&self) -> &str {
-        match self.starts.as_slice() {
-            [.., start, end] => self.joined.get(*start..*end).unwrap_or_default(),
-            _ => "",
+        let last = self.start(self.length).unwrap_or_default();
+        self.start(last).map_or("", |start| self.part(start..last))
+    }
+
+    /// Takes numbers and qualifiers off the end, as long as a word stays.
+    fn trim(&mut self) {
+        while let Some(start) = self.start(self.length) {
+            let word = self.part(start..self.length).trim_end_matches(|c: char| c.is_ascii_digit());
+            let (kept, is_qualifier) = (word.len(), word.is_empty() || QUALIFIERS.contains(&word));
+            if !is_qualifier || self.start(start).is_none() {
+                self.length = start + kept;
+                return;
+            }
+            self.length = start;
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::{cell::Cell, ops::Range};
 
 use super::{
+    groups::{self, GAP},
     normal::Normal,
     words::{Told, Words},
 };
@@ -18,8 +19,6 @@ const REACH: usize = 40;
 const WORDS: usize = 4;
 /// Most groups of a number.
 const GROUPS: usize = 6;
-/// Most white space and dashes between two groups.
-const GAP: usize = 3;
 /// Groups of a long run that are kept at most before those that are done with are forgotten.
 const FORGOTTEN: usize = 64;
 
@@ -121,9 +120,27 @@ pub(super) struct Phones {
 }
 
 impl Phones {
+    /// The numbers among groups of digits that stand together.
+    pub(super) fn through(
+        &mut self,
+        text: &Normal<'_>,
+        range: Range<usize>,
+        key: Option<&str>,
+        words: &Words,
+        mut found: impl FnMut(Range<usize>),
+    ) {
+        let mut at = range.start;
+        while at < range.end {
+            self.at(text, at, key, words, &mut found);
+            at = self.next.max(at + 1);
+            let rest = text.bytes().get(at..range.end).unwrap_or_default();
+            at += rest.iter().position(|b| b.is_ascii_digit() || matches!(b, b'+' | b'(')).unwrap_or(rest.len());
+        }
+    }
+
     /// The numbers from a digit, a `+` or a `(` on, as far as its groups go, in ascending order. `key` is the name under
     /// which the text stands, if any: it counts as the word before.
-    pub(super) fn at(
+    fn at(
         &mut self,
         text: &Normal<'_>,
         i: usize,
@@ -295,7 +312,7 @@ fn stands_free(text: &Normal<'_>, start: usize, words: &Words) -> bool {
             while from > 0 && start - from < REACH && text.before(from).is_some_and(char::is_alphabetic) {
                 from -= 1;
             }
-            words.announced(&lower(text, from..start)) == Some(Told::Cue)
+            text.text().get(from..start).and_then(|word| words.announced(word)) == Some(Told::Cue)
         }
         Some(c) => {
             !(c.is_ascii_digit()
@@ -330,36 +347,18 @@ impl<'a> Run<'a> {
 
     fn next(&mut self) -> Option<Group> {
         let (text, at) = (self.text, self.next.take()?);
-        let open = text.at(at) == Some('(');
+        let open = text.byte(at) == Some(b'(');
         let from = at + usize::from(open);
         let end = text.next_from(from, |b| !b.is_ascii_digit()).unwrap_or(text.len());
-        if end == from || (open && (text.at(end) != Some(')') || end - from > 5)) {
+        if end == from || (open && (text.byte(end) != Some(b')') || end - from > 5)) {
             return None;
         }
         let group = Group { digits: from..end, separator: self.separator, parenthesis: open };
         self.stop = end + usize::from(open);
-        let mut next = self.stop;
-        self.separator = if open { ')' } else { ' ' };
-        let mut gap = 0;
-        while let Some(between) = text.at(next) {
-            let joins = is_blank(between) || is_dash(between) || (matches!(between, '.' | '/') && gap == 0);
-            if !joins || gap == GAP {
-                break;
-            }
-            if !is_blank(between) {
-                self.separator = if is_dash(between) { '-' } else { between };
-            }
-            next += between.len_utf8();
-            gap += 1;
+        if let Some((separator, next)) = groups::next(text.bytes(), self.stop, open) {
+            self.separator = char::from(separator);
+            self.next = (text.byte(next) != Some(b'(') || starts_number(text, next)).then_some(next);
         }
-        // After a dot or a slash the next group follows at once.
-        let apart = matches!(self.separator, '.' | '/') && gap > 1;
-        let goes_on = !apart
-            && match text.at(next) {
-                Some('(') => starts_number(text, next),
-                _ => digit_at(text, next) && (gap > 0 || self.separator == ')'),
-            };
-        self.next = goes_on.then_some(next);
         Some(group)
     }
 }
@@ -440,7 +439,7 @@ fn is_quantity(text: &Normal<'_>, end: usize, words: &Words) -> bool {
 /// What the nearest telling word before a number says.
 fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hint {
     let least = start.saturating_sub(REACH);
-    let (mut weak, mut spelled) = (false, String::new());
+    let mut weak = false;
     let mut at = start;
     for _ in 0..WORDS {
         while at > least
@@ -456,8 +455,7 @@ fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hi
             // A digit, a clause's end, a placeholder or the start.
             break;
         }
-        text.lower(from..at, &mut spelled);
-        match words.announced(&spelled) {
+        match words.announced(text.text().get(from..at).unwrap_or_default()) {
             Some(Told::Cue) => return Hint::Phone,
             Some(Told::Other) => return Hint::Other,
             Some(Told::WeakOther) => weak = true,
@@ -469,10 +467,10 @@ fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hi
         return Hint::Other;
     }
     let Some(key) = key else { return Hint::Nothing };
-    let parts = || key.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
-    if parts().any(|p| words.announced(&p) == Some(Told::Cue)) {
+    let parts = || key.split(|c: char| !c.is_alphabetic());
+    if parts().any(|p| words.announced(p) == Some(Told::Cue)) {
         Hint::Phone
-    } else if parts().any(|p| words.announced(&p) == Some(Told::Other)) {
+    } else if parts().any(|p| words.announced(p) == Some(Told::Other)) {
         Hint::Other
     } else {
         Hint::Nothing
