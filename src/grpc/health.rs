@@ -77,7 +77,8 @@ impl Health {
         loop {
             let fails = failure.borrow_and_update().is_some();
             let since = stale.borrow_and_update().as_ref().map(|stale| stale.since_instant);
-            let left = since.zip(most).map(|(since, most)| (since + most).saturating_duration_since(Instant::now()));
+            let until = since.zip(most).and_then(|(since, most)| since.checked_add(most));
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let too_old = left.is_some_and(|left| left.is_zero());
             if draining.is_cancelled() {
                 return;

@@ -15,11 +15,12 @@ use std::{
         Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Mutex, MutexGuard, watch as told};
+use tokio::sync::{Mutex, MutexGuard, oneshot, watch as told};
 
 use crate::{
     audit::{KeptSet, PackRef, Store, StoreError},
@@ -179,7 +180,7 @@ impl LiveRules {
             if Instant::now() > until {
                 return Err(LoadError::Unsettled);
             }
-            std::thread::sleep(ASKED_SETTLE);
+            thread::sleep(ASKED_SETTLE);
             read = again;
         }
         let candidate = loader.load(read).map_err(LoadError::Refused)?;
@@ -246,8 +247,7 @@ impl LiveRules {
             return Ok(Prepared::Same(served));
         }
         let loader = self.loader.clone();
-        let loaded = tokio::task::spawn_blocking(move || loader.load(read));
-        Ok(match loaded.await.map_err(|_| LoadError::Broke)? {
+        Ok(match apart(move || loader.load(read)).await? {
             Ok(candidate) => {
                 let (served, kept) = Served::new(candidate, served.generation + 1, false);
                 Prepared::New { served, kept }
@@ -261,8 +261,7 @@ impl LiveRules {
         let _alone = self.alone().await;
         let read = self.settled(Trigger::Asked).await?;
         let loader = self.loader.clone();
-        let loaded = tokio::task::spawn_blocking(move || loader.load(read));
-        loaded.await.map_err(|_| LoadError::Broke)?.map(|c| c.warnings).map_err(LoadError::Refused)
+        apart(move || loader.load(read)).await?.map(|c| c.warnings).map_err(LoadError::Refused)
     }
 
     /// Serves a set that was prepared.
@@ -333,4 +332,13 @@ impl LiveRules {
         let loader = self.loader.clone();
         tokio::task::spawn_blocking(move || loader.read()).await.map_err(|_| LoadError::Broke)
     }
+}
+
+/// Runs work on a thread of its own, away from those that serve. Compiling takes memory, and such threads, one after the
+/// other, use that of the one before; those of a pool would each keep some.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, LoadError> {
+    let (done, result) = oneshot::channel();
+    let run = move || drop(done.send(work()));
+    thread::Builder::new().name("rules".to_owned()).spawn(run).map_err(|_| LoadError::Broke)?;
+    result.await.map_err(|_| LoadError::Broke)
 }

@@ -84,7 +84,7 @@ fn batch_of(n: u64, head: Head) -> Batch {
         JournalChange::Add { number: n, bytes: vec![n as u8; 10 + 900 * (n as usize % 20)] }
     };
     batch.journal.push(JournalWrite { session: session.into(), change });
-    let key = RequestKey { method: "observe".into(), id: format!("r{n}").into() };
+    let key = RequestKey { method: "observe", id: format!("r{n}").into() };
     batch.answered.push((key, Answered { print: Digest::new([n as u8; 32]), record: batch.after.last }));
     batch
 }
@@ -99,7 +99,7 @@ fn told(store: &dyn Store, batches: u64) -> Vec<String> {
         told.push(format!("{session} {:?}", store.journal(&session).unwrap()));
     }
     for n in 0..batches {
-        let key = RequestKey { method: "observe".into(), id: format!("r{n}").into() };
+        let key = RequestKey { method: "observe", id: format!("r{n}").into() };
         told.push(format!("{:?}", store.answered(&key).unwrap()));
         let posting = Posting::Session(format!("s{}", n % 7).into());
         told.push(format!("{:?}", store.postings(&posting, 0, usize::MAX).unwrap()));

@@ -152,13 +152,13 @@ impl Conditions {
     }
 
     fn check_tests(&self, set: &RuleSet, sources: &mut Arc<Sources>, found: &mut Diagnostics) {
-        let until = Instant::now() + self.test_limit;
+        let until = Instant::now().checked_add(self.test_limit);
         let severity = |problem: Diagnostic| match self.on_test_failure {
             OnTestFailure::Refuse => problem,
             OnTestFailure::Warn => Diagnostic { severity: Severity::Warning, ..problem },
         };
         for pack in set.iter() {
-            let Some(report) = run_tests_while(pack, &|| Instant::now() < until) else {
+            let Some(report) = run_tests_while(pack, &|| until.is_none_or(|until| Instant::now() < until)) else {
                 let what = format!("the tests of the set take longer than {:?}: not all of them ran", self.test_limit);
                 let problem = Diagnostic::error(Code::TestsTooLong, manifest(pack, sources), what);
                 return found

@@ -12,7 +12,7 @@ use std::{
 };
 
 use notify::{
-    Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
+    Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
 };
 use tokio::sync::Notify;
@@ -22,11 +22,18 @@ use tokio::sync::Notify;
 pub struct Hints {
     folder: PathBuf,
     arrived: Arc<Notify>,
-    watcher: Option<RecommendedWatcher>,
+    watcher: Option<Watched>,
     /// Which folder is watched: another one may come under the same path.
     root: Option<(u64, u64)>,
     complained: bool,
     wanted: bool,
+}
+
+/// A watcher and the folder that it watches, without links.
+#[derive(Debug)]
+struct Watched {
+    watcher: RecommendedWatcher,
+    real: PathBuf,
 }
 
 impl Hints {
@@ -50,8 +57,8 @@ impl Hints {
         let root = fs::metadata(&self.folder).ok().map(|meta| (meta.dev(), meta.ino()));
         let armed = match &mut self.watcher {
             // Folders that came since; the others are watched already.
-            Some(watcher) if root.is_some() && root == self.root => {
-                watcher.watch(&self.folder, RecursiveMode::Recursive)
+            Some(Watched { watcher, real }) if root.is_some() && root == self.root => {
+                watcher.watch(real, RecursiveMode::Recursive)
             }
             Some(_) if root == self.root => Ok(()),
             // A watcher of before would hold on to the folder of before.
@@ -72,25 +79,30 @@ impl Hints {
     }
 
     /// A watcher of the folder, of its name, and of the links that lead to it.
-    fn watcher(&self) -> notify::Result<RecommendedWatcher> {
+    fn watcher(&self) -> notify::Result<Watched> {
         let names: Vec<PathBuf> =
             self.folder.ancestors().filter(|p| *p == self.folder || p.is_symlink()).map(Path::to_owned).collect();
         let parents: Vec<PathBuf> = names.iter().filter_map(|name| name.parent()).map(Path::to_owned).collect();
-        let (arrived, folder) = (self.arrived.clone(), self.folder.clone());
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        // Links in the folder are not followed: what they may lead to is in the folder too, and one that leads out of it
+        // must not have the rest of the file system watched.
+        let config = Config::default().with_follow_symlinks(false);
+        let real = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        let (arrived, folder) = (self.arrived.clone(), real.clone());
+        let tell = move |event: notify::Result<Event>| {
             // An error may stand for events that were lost.
             if event.map_or(true, |event| concerns(&event, &folder, &names)) {
                 arrived.notify_one();
             }
-        })?;
+        };
+        let mut watcher = RecommendedWatcher::new(tell, config)?;
         for parent in &parents {
             // Where that is not allowed, a folder that comes under this name is found by polling.
             let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
         }
-        if self.folder.is_dir() {
-            watcher.watch(&self.folder, RecursiveMode::Recursive)?;
+        if real.is_dir() {
+            watcher.watch(&real, RecursiveMode::Recursive)?;
         }
-        Ok(watcher)
+        Ok(Watched { watcher, real })
     }
 }
 
