@@ -73,6 +73,9 @@ impl Draft {
             Draft::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
             Draft::Drift(drift) => one(&drift.session, &drift.pack),
             Draft::Reading(reading) => one(&reading.session, &reading.pack),
+            Draft::Moved { session, from: _, to } => {
+                Names { sessions: vec![session], pack: Some(to), policies: Vec::new() }
+            }
             Draft::Closed(closed) => {
                 Names { sessions: vec![&closed.session], pack: closed.pack.as_ref(), policies: Vec::new() }
             }
@@ -101,6 +104,7 @@ impl Record {
             Body::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
             Body::Drift(drift) => one(&drift.session, &drift.pack),
             Body::Reading(reading) => one(&reading.session, &reading.pack),
+            Body::Moved { session, from: _, to } => one(session, to),
             Body::Closed(closed) => {
                 Names { sessions: vec![&closed.session], pack: closed.pack.as_ref(), policies: Vec::new() }
             }

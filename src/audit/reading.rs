@@ -39,6 +39,9 @@ pub(super) fn body(record: &Record) -> Value {
             let codes: Vec<&str> = codes.iter().map(|code| &**code).collect();
             json!({ "fingerprint": fingerprint.to_string(), "errors": errors, "codes": codes })
         }
+        Body::Moved { session, from, to } => {
+            json!({ "session": **session, "from": self::pack(from), "to": self::pack(to) })
+        }
         Body::SetAside(SetAside { folder, reason }) => json!({ "folder": **folder, "reason": **reason }),
         // A checkpoint has its own line of JSON, which is what is kept elsewhere too.
         Body::Checkpoint(checkpoint) => checkpoint_line(checkpoint),

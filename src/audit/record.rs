@@ -153,6 +153,15 @@ pub enum Draft {
     Refused(Arc<Refusal>),
     /// The store of before was damaged.
     SetAside(Arc<SetAside>),
+    /// A gate moved to newly loaded rules.
+    Moved {
+        /// The session.
+        session: Arc<str>,
+        /// The rules of before.
+        from: Arc<PackRef>,
+        /// The rules from now on.
+        to: Arc<PackRef>,
+    },
 }
 
 /// Rules that were refused. Holds nothing of their text.
@@ -281,6 +290,7 @@ impl Record {
             Body::Pruned { .. } => "pruned",
             Body::Refused(_) => "refused",
             Body::SetAside(_) => "set_aside",
+            Body::Moved { .. } => "moved",
         }
     }
 }
@@ -318,6 +328,15 @@ pub enum Body {
     Refused(Refusal),
     /// The store of before was damaged.
     SetAside(SetAside),
+    /// A gate moved to newly loaded rules.
+    Moved {
+        /// The session.
+        session: Arc<str>,
+        /// The rules of before.
+        from: Arc<PackRef>,
+        /// The rules from then on.
+        to: Arc<PackRef>,
+    },
 }
 
 /// One judged item. Policies that are not named passed: the pack's digest says which those are.

@@ -13,7 +13,8 @@ use crate::{
     ingest::{Ingest, Proposal, Refused, Taken},
     lang::{self, Judged, State, TurnHits},
     model::{
-        CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Limits, Malformed, Signal, Step, Turn, Undecided, Value,
+        CallAnswer, Effect, EventBody, EventKind, Gate, Hit, Limits, Malformed, PolicyId, Signal, Step, Turn,
+        Undecided, Value,
     },
 };
 
@@ -60,6 +61,21 @@ pub enum SessionError {
 }
 
 impl Session {
+    /// Hits so far, by policy.
+    pub fn hits(&self) -> Vec<(PolicyId, u32)> {
+        let named = |(id, n): (&usize, &u32)| Some((self.pack.policies().nth(*id)?.id, *n));
+        let mut hits: Vec<_> = self.hits.iter().filter_map(named).collect();
+        hits.sort();
+        hits
+    }
+
+    /// Sets how often policies have hit so far; of those that are not named, never. Policies that the pack does not have
+    /// are left out.
+    pub fn set_hits(&mut self, hits: &[(PolicyId, u32)]) {
+        let place = |policy: &PolicyId| self.pack.policies().position(|known| known.id == *policy);
+        self.hits = hits.iter().filter_map(|(policy, n)| Some((place(policy)?, *n))).collect();
+    }
+
     /// A new session under the pack's own limits.
     pub fn new(pack: Arc<Pack>) -> Session {
         let limits = *pack.limits();

@@ -286,6 +286,7 @@ pub fn observed(observed: &Observed) -> wire::ObserveResponse {
         pack_digest: observed.pack.digest.to_string(),
         results: observed.answers.iter().map(result).collect(),
         recording: recording(observed.recorded).into(),
+        previous_pack_digest: observed.followed.as_ref().map(|pack| pack.digest.to_string()).unwrap_or_default(),
     }
 }
 

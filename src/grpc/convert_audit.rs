@@ -99,6 +99,11 @@ pub fn record(record: &audit::Record) -> wire::Record {
         Body::Erased { session } => {
             wire::record::Body::PayloadsErased(wire::PayloadsErased { session_id: session.to_string() })
         }
+        Body::Moved { session, from, to: _ } => wire::record::Body::SessionMoved(wire::SessionMoved {
+            session_id: session.to_string(),
+            previous_version: from.version.to_string(),
+            previous_digest: from.digest.to_string(),
+        }),
         Body::SetAside(SetAside { folder, reason }) => wire::record::Body::StoreSetAside(wire::StoreSetAside {
             folder: folder.to_string(),
             reason: reason.to_string(),

@@ -193,6 +193,7 @@ impl From<ObserveError> for Status {
             ObserveError::OtherContent { request_id } => {
                 with(Code::FailedPrecondition, message, reason("OTHER_CONTENT", &[("request_id", request_id)]))
             }
+            ObserveError::Left => broke("the session moves from rules to rules"),
             ObserveError::Item(e) => e.into(),
             ObserveError::Audit(e) => e.into(),
         }

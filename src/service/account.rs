@@ -121,7 +121,8 @@ impl SessionAccount {
             | Body::Erased { .. }
             | Body::Pruned { .. }
             | Body::SetAside(_)
-            | Body::Refused(_) => {}
+            | Body::Refused(_)
+            | Body::Moved { .. } => {}
         }
     }
 }

@@ -12,6 +12,7 @@
 //!        | kind 2: turn, index, calls:number  call_id, tool:text  arguments:bytes  text, time:text
 //!        | kind 4: trigger:text  tokens:8 bytes  external:byte  reputation:maybe real  at:real
 //!        | kind 5: nothing (a probe that was due has failed; its seq and print mean nothing)
+//! moved  = version:byte=1  0:byte  pack:name, version, digest  limits:text  hits:list of (policy:text  n:number)
 //! ```
 //!
 //! A journal that outgrows its bound is dropped but for a head that says so: such a session goes on, and cannot be
@@ -27,7 +28,7 @@ use crate::{
         bytes::{BytesError, Reader, put_len, put_number, put_text},
     },
     drift::{RuntimeEvent, Trigger},
-    model::{Digest, json},
+    model::{Digest, PolicyId, json},
 };
 
 use super::{
@@ -71,6 +72,19 @@ pub enum Kept {
     Items(Vec<Item>),
     /// A probe that was due has failed.
     GivenBack,
+    /// The session moved to other rules.
+    Moved(Moved),
+}
+
+/// A move to other rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The rules from then on.
+    pub pack: Arc<PackRef>,
+    /// The limits from then on.
+    pub limits: String,
+    /// Hits up to then, by policy.
+    pub hits: Vec<(PolicyId, u32)>,
 }
 
 /// Writes the journal of one session.
@@ -113,6 +127,25 @@ impl Journal {
         entry.extend_from_slice(&[0; 32]);
         entry.push(5);
         self.add(key, &entry)
+    }
+
+    /// What is written when the session has moved to the rules of this journal's head.
+    pub fn moved(&mut self, key: &SessionKey, hits: &[(PolicyId, u32)]) -> Vec<JournalWrite> {
+        // A list of items is never empty.
+        let mut entry = vec![VERSION, 0];
+        put_pack(&mut entry, &self.head.pack);
+        put_text(&mut entry, &self.head.limits);
+        put_len(&mut entry, hits.len());
+        for (policy, n) in hits {
+            put_text(&mut entry, policy);
+            put_number(&mut entry, (*n).into());
+        }
+        self.add(key, &entry)
+    }
+
+    /// Whether all that made the session what it is is kept.
+    pub fn is_whole(&self) -> bool {
+        self.bound > 0 && self.head.whole
     }
 
     /// What is written when the session takes nothing more.
@@ -195,11 +228,20 @@ fn head_bytes(head: &Head) -> Vec<u8> {
         Mode::Gate => 1,
         Mode::Episode => 2,
     });
-    put_text(&mut out, &pack.name);
-    put_text(&mut out, &pack.version);
-    out.extend_from_slice(pack.digest.bytes());
+    put_pack(&mut out, pack);
     put_text(&mut out, limits);
     out
+}
+
+fn put_pack(out: &mut Vec<u8>, pack: &PackRef) {
+    put_text(out, &pack.name);
+    put_text(out, &pack.version);
+    out.extend_from_slice(pack.digest.bytes());
+}
+
+fn read_pack(reader: &mut Reader<'_>) -> Result<Arc<PackRef>, BytesError> {
+    let (name, version) = (reader.text()?.into(), reader.text()?.into());
+    Ok(Arc::new(PackRef { name, version, digest: Digest::new(reader.array()?) }))
 }
 
 fn read_head(bytes: &[u8]) -> Result<Head, BytesError> {
@@ -208,11 +250,7 @@ fn read_head(bytes: &[u8]) -> Result<Head, BytesError> {
         whole: reader.byte()? == 1,
         agent: reader.text()?.into(),
         mode: if reader.byte()? == 1 { Mode::Gate } else { Mode::Episode },
-        pack: Arc::new(PackRef {
-            name: reader.text()?.into(),
-            version: reader.text()?.into(),
-            digest: Digest::new(reader.array()?),
-        }),
+        pack: read_pack(reader)?,
         limits: reader.text()?.to_owned(),
     })
 }
@@ -265,6 +303,14 @@ fn put_item(out: &mut Vec<u8>, item: &Item) {
 fn read_items(bytes: &[u8]) -> Result<Kept, BytesError> {
     let mut reader = versioned(bytes)?;
     let items = reader.list(read_item)?;
+    if items.is_empty() {
+        let moved = Moved {
+            pack: read_pack(&mut reader)?,
+            limits: reader.text()?.to_owned(),
+            hits: reader.list(|r| Ok::<_, BytesError>((r.text()?.into(), r.number32()?)))?,
+        };
+        return if reader.is_empty() { Ok(Kept::Moved(moved)) } else { Err(BytesError::Wide) };
+    }
     match items.into_iter().collect::<Option<Vec<Item>>>() {
         _ if !reader.is_empty() => Err(BytesError::Wide),
         Some(items) => Ok(Kept::Items(items)),

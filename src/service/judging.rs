@@ -9,7 +9,7 @@ use crate::{
     audit::ItemKind,
     engine::{Pack, Session, SessionError},
     ingest::{Proposal, Refused},
-    model::{Digest, Num, Step, Turn, Value},
+    model::{Digest, Num, PolicyId, Step, Turn, Value},
 };
 
 use super::{
@@ -244,7 +244,11 @@ pub struct Judging {
     schedule: Schedule,
 }
 
-#[derive(Debug)]
+/// The answers that a session keeps for repetitions.
+#[derive(Clone, Debug, Default)]
+pub struct Answered(VecDeque<Retained>);
+
+#[derive(Clone, Debug)]
 struct Retained {
     print: Digest,
     step: Arc<Step>,
@@ -267,6 +271,30 @@ impl Judging {
     /// The seq of the next item.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Hits so far, by policy.
+    pub fn hits(&self) -> Vec<(PolicyId, u32)> {
+        self.session.as_ref().map(Session::hits).unwrap_or_default()
+    }
+
+    /// Sets how often policies have hit so far; of those that are not named, never.
+    pub fn set_hits(&mut self, hits: &[(PolicyId, u32)]) {
+        if let Some(session) = &mut self.session {
+            session.set_hits(hits);
+        }
+    }
+
+    /// Takes the last answers out.
+    pub fn take_answered(&mut self) -> Answered {
+        Answered(std::mem::take(&mut self.retained))
+    }
+
+    /// Gives the last items the answers that they were given before.
+    pub fn set_answered(&mut self, answered: Answered) {
+        if answered.0.len() as u64 <= self.next {
+            self.retained = answered.0;
+        }
     }
 
     /// A scheduled probe has failed.

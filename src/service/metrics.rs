@@ -139,7 +139,8 @@ impl Sessions<'_> {
             | Body::Erased { .. }
             | Body::Pruned { .. }
             | Body::SetAside(_)
-            | Body::Refused(_) => {}
+            | Body::Refused(_)
+            | Body::Moved { .. } => {}
         }
         ControlFlow::Continue(())
     }

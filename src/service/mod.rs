@@ -4,6 +4,7 @@
 mod account;
 mod barrier;
 mod drift;
+mod follow;
 mod journal;
 mod judging;
 mod keeping;

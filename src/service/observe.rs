@@ -6,6 +6,7 @@ use crate::audit::{CloseReason, Draft, Mode, PackRef};
 
 use super::{
     Service,
+    follow::Moved,
     judging::{Answer, Item, ItemError},
     requests::Named,
     sessions::{Full, Live, Opening, Slot},
@@ -36,6 +37,8 @@ pub struct Observed {
     pub session: Arc<str>,
     /// The rules.
     pub pack: Arc<PackRef>,
+    /// The rules that the session was under before, if this is the first answer since it moved to others.
+    pub followed: Option<Arc<PackRef>>,
     /// One answer an item.
     pub answers: Vec<Answer>,
     /// What became of their records.
@@ -123,6 +126,9 @@ pub enum ObserveError {
         /// The name.
         request_id: String,
     },
+    /// The session goes on under other rules: it is to be looked for again.
+    #[error("the session has moved to other rules")]
+    Left,
     /// An item was refused; those before it are judged.
     #[error("{0}")]
     Item(ItemError),
@@ -161,10 +167,21 @@ impl Service {
     /// Judges a request. Requests of one session must be submitted in their order; they may be
     /// finished together.
     pub async fn submit(&self, ask: Ask) -> Result<Pending, ObserveError> {
-        // First the place in the queue: what is judged can then always be recorded.
-        let place = self.audit.place().await.map_err(ObserveError::Audit)?;
-        let slot = self.slot(&ask).await?;
-        self.judge_in(&slot, &ask.items, ask.named.as_ref(), place)
+        loop {
+            // Whoever takes a session up needs a place of its own: nobody waits for one while holding another.
+            let found = self.find(&ask.session).await?;
+            // First the place in the queue: what is judged can then always be recorded.
+            let place = self.audit.place().await.map_err(ObserveError::Audit)?;
+            let slot = match found {
+                Some(slot) => fits(slot, &ask)?,
+                None => self.open(&ask)?,
+            };
+            match self.judge_in(&slot, &ask.items, ask.named.as_ref(), place) {
+                // It has moved to other rules since it was found.
+                Err(ObserveError::Left) => {}
+                judged => return judged,
+            }
+        }
     }
 
     /// Judges items of a session that is found, and hands their records in.
@@ -176,13 +193,17 @@ impl Service {
         place: Place<'_>,
     ) -> Result<Pending, ObserveError> {
         let mut answers = Vec::with_capacity(items.len());
+        let mut followed = None;
         let (outcome, ticket, ended) = {
             let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
             if live.closed {
                 let got = items.first().map_or(0, |item| item.seq);
                 return Err(ObserveError::NotOpen { session: slot.id.to_string(), got });
             }
-            let Live { judging, journal, named: recent, .. } = &mut *live;
+            if live.left {
+                return Err(ObserveError::Left);
+            }
+            let Live { judging, journal, named: recent, moved, .. } = &mut *live;
             if let Some(named) = named
                 && recent.note(named, self.sessions.kept_answers()).is_err()
             {
@@ -202,13 +223,20 @@ impl Service {
                     step: answer.step.clone(),
                 })
             });
-            let drafts = drafts.collect();
+            let mut drafts: Vec<Draft> = drafts.collect();
             let judged = before..judging.next();
             let judged: Vec<&Item> = items.iter().filter(|item| judged.contains(&item.seq)).collect();
-            let kept = match judging.has_ended() {
+            let mut kept = Vec::new();
+            if let Some(Moved { from, hits }) = moved.take_if(|_| !drafts.is_empty()) {
+                let to = slot.pack.clone();
+                kept.extend(journal.moved(&self.keys.session, &hits));
+                drafts.insert(0, Draft::Moved { session: slot.id.clone(), from: from.clone(), to });
+                followed = Some(from);
+            }
+            kept.extend(match judging.has_ended() {
                 true => journal.closed(),
                 false => journal.judged(&self.keys.session, &judged),
-            };
+            });
             // Under the session's lock, so that its records are in the order of its items.
             (outcome, place.record_with(drafts, kept), judging.has_ended())
         };
@@ -218,17 +246,14 @@ impl Service {
         let outcome = match outcome {
             Ok(()) => {
                 let recorded = Recorded::Queued;
-                Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), answers, recorded })
+                Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), followed, answers, recorded })
             }
             Err(e) => Err(ObserveError::Item(e)),
         };
         Ok(Pending { ticket, outcome })
     }
 
-    async fn slot(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
-        if let Some(slot) = self.find(&ask.session).await? {
-            return fits(slot, ask);
-        }
+    fn open(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
         let got = ask.items.first().map_or(0, |item| item.seq);
         if got != 0 {
             return Err(ObserveError::NotOpen { session: ask.session.clone(), got });

@@ -52,8 +52,8 @@ pub(super) enum Turn<'a> {
 
 /// The last requests of a session that had a name. Repeated items are known by themselves; this finds a name that is
 /// given to other ones.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
     requests: VecDeque<Named>,
 }
 

@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
-use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, PackRef};
+use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, Mode, PackRef};
 
 use super::{
     QueryError, Service,
     drift::is_snapshot,
+    follow::{Luggage, Moved},
     journal::{self, Head, Journal, Kept, Unread},
     judging::Judging,
     observe::ObserveError,
-    requests::{Named, Recent, RequestError, Turn},
+    requests::{Named, RequestError, Turn},
     rules::Served,
     session_key::SessionKey,
     sessions::{Full, Live, Opening, SessionLimits, Slot},
@@ -25,12 +26,19 @@ use super::{
 /// Sessions that are read from the store at once.
 const AT_ONCE: usize = 1024;
 
-/// Sessions that were open before the service began and that nobody has asked for since.
+/// Sessions that were open before the service began, or under other rules, and that nobody has asked for since.
 #[derive(Debug, Default)]
-pub struct Dormant(Mutex<HashMap<Arc<str>, Duration>>);
+pub struct Dormant(Mutex<HashMap<Arc<str>, Asleep>>);
+
+#[derive(Debug)]
+struct Asleep {
+    since: Duration,
+    /// What it had with it, if it fell asleep in this process.
+    luggage: Option<Luggage>,
+}
 
 impl Dormant {
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Duration>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Asleep>> {
         // Each change is one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,6 +49,16 @@ impl Dormant {
 
     pub(super) fn holds(&self, session: &str) -> bool {
         self.table().contains_key(session)
+    }
+
+    /// Takes one in.
+    pub(super) fn sleeps(&self, session: Arc<str>, since: Duration, luggage: Luggage) {
+        self.table().insert(session, Asleep { since, luggage: Some(luggage) });
+    }
+
+    /// What a session has with it; nothing if it is not here.
+    fn luggage(&self, session: &str) -> Option<Option<Luggage>> {
+        self.table().get(session).map(|asleep| asleep.luggage.clone())
     }
 
     /// Takes one out; tells whether it was there. If so, `then` is called before anybody can find it gone.
@@ -55,8 +73,8 @@ impl Dormant {
 
     /// Takes out those that have waited for the idle time.
     pub(super) fn take_idle(&self, now: Duration, ttl: Duration) -> Vec<Arc<str>> {
-        let idle = |since: &Duration| now.saturating_sub(*since) > ttl;
-        self.table().extract_if(|_, since| idle(since)).map(|(session, _)| session).collect()
+        let idle = |asleep: &Asleep| now.saturating_sub(asleep.since) > ttl;
+        self.table().extract_if(|_, asleep| idle(asleep)).map(|(session, _)| session).collect()
     }
 }
 
@@ -97,23 +115,29 @@ impl Service {
             let now = self.now();
             let (probes, items): (Vec<String>, Vec<String>) = found.into_iter().partition(|name| is_snapshot(name));
             for (dormant, names) in [(&self.drift.dormant, probes), (&self.dormant, items)] {
-                dormant.table().extend(names.into_iter().map(|name| (Arc::from(name), now)));
+                let asleep = |name: String| (Arc::from(name), Asleep { since: now, luggage: None });
+                dormant.table().extend(names.into_iter().map(asleep));
             }
         }
     }
 
     /// The session of an id, taken up from the store if need be.
     pub(super) async fn find(&self, session: &str) -> Result<Option<Arc<Slot>>, ObserveError> {
-        if let Some(slot) = self.sessions.find(session, self.now()) {
+        if let Some(slot) = self.sessions.find(session, self.now())
+            && !self.sends_on(&slot)
+        {
             return Ok(Some(slot));
         }
-        if !self.dormant.holds(session) {
-            return Ok(None);
+        let Some(luggage) = self.dormant.luggage(session) else { return Ok(None) };
+        if luggage.is_some() {
+            // Its journal may still be on its way into the store.
+            let behind_all = self.audit.place().await.map_err(ObserveError::Audit)?.record_durably(Vec::new());
+            behind_all.done().await.map_err(ObserveError::Audit)?;
         }
         let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
         let id = session.to_owned();
         let entries = self.read(move |store| store.journal(&id)).await.map_err(unread)?;
-        match self.taken_up(session, entries).await? {
+        match self.taken_up(session, luggage, entries).await? {
             Ok((slot, _)) => {
                 if self.dormant.wakes(session, || ()) {
                     tracing::debug!(session, "a session goes on after a restart");
@@ -132,7 +156,7 @@ impl Service {
 
     /// Puts a session into the table that a journal of elsewhere tells of; false if there is one of its id.
     pub(super) async fn wake(&self, session: &str, entries: Vec<JournalEntry>) -> Result<bool, ObserveError> {
-        match self.taken_up(session, entries).await? {
+        match self.taken_up(session, None, entries).await? {
             Ok((_, ours)) => Ok(ours),
             Err((_, reason)) => Err(ObserveError::Closed { session: session.to_owned(), reason }),
         }
@@ -143,12 +167,14 @@ impl Service {
     async fn taken_up(
         &self,
         session: &str,
+        luggage: Option<Luggage>,
         entries: Vec<JournalEntry>,
     ) -> Result<Result<(Arc<Slot>, bool), (Option<Arc<PackRef>>, CloseReason)>, ObserveError> {
         let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
         let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
         // Judging a long session again takes its time.
-        let taken_up = tokio::task::spawn_blocking(move || take_up(&key, &of, &limits, (&id, seed), &entries)).await;
+        let take_up = move || take_up(&key, &of, &limits, (&id, seed), luggage, &entries);
+        let taken_up = tokio::task::spawn_blocking(take_up).await;
         let taken_up = taken_up.map_err(|_| ObserveError::Broken { session: session.to_owned() })?;
         let (head, live) = match taken_up {
             TakenUp::Live(head, live) => (head, live),
@@ -274,6 +300,7 @@ fn take_up(
     served: &Served,
     limits: &SessionLimits,
     (session, seed): (&Arc<str>, u64),
+    luggage: Option<Luggage>,
     entries: &[JournalEntry],
 ) -> TakenUp {
     let (head, kept) = journal::read(key, session, entries);
@@ -285,22 +312,44 @@ fn take_up(
         Err(Unread::Gap) => return not(CloseReason::Lost),
         Err(Unread::Broken) => return not(CloseReason::Unreadable),
     };
-    let Some(pack) = served.set.get(&head.pack.name).filter(|pack| served.pack_ref(pack) == head.pack) else {
-        return not(CloseReason::RulesGone);
-    };
+    // Under which rules it was last.
+    let (before, limits_before) = kept
+        .iter()
+        .rev()
+        .find_map(|kept| match kept {
+            Kept::Moved(moved) => Some((&moved.pack, &moved.limits)),
+            _ => None,
+        })
+        .unwrap_or((&head.pack, &head.limits));
+    let not = |reason| TakenUp::Not(Some(before.clone()), reason);
+    let Some(pack) = served.set.get(&head.pack.name) else { return not(CloseReason::RulesGone) };
     let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served, pack, episode: None };
-    if opening.head(limits) != head {
-        return not(CloseReason::OtherLimits);
+    let now = opening.head(limits);
+    let moves = now.pack != *before;
+    match (moves, head.mode) {
+        (true, Mode::Episode) => return not(CloseReason::RulesGone),
+        (false, _) if now.limits != *limits_before => return not(CloseReason::OtherLimits),
+        _ => {}
     }
     let mut judging = Judging::new(pack.clone(), limits, seed);
     for kept in &kept {
         match kept {
             Kept::GivenBack => judging.give_back(),
+            Kept::Moved(moved) => judging.set_hits(&moved.hits),
             // What was judged once is judged again: an error means that the journal is of something else.
             Kept::Items(items) if judging.answer(items, &mut Vec::new()).is_ok() => {}
             Kept::Items(_) => return not(CloseReason::Unreadable),
         }
     }
-    let journal = Journal::after(session.clone(), head.clone(), limits.journal, entries);
-    TakenUp::Live(head, Box::new(Live { judging, journal, named: Recent::default(), closed: false }))
+    let journal = Journal::after(session.clone(), now.clone(), limits.journal, entries);
+    let mut live = Live::new(judging, journal);
+    if let Some(Luggage { answered, named, hits }) = luggage {
+        live.judging.set_answered(answered);
+        live.judging.set_hits(&hits);
+        live.named = named;
+    }
+    if moves {
+        live.moved = Some(Moved { from: before.clone(), hits: live.judging.hits() });
+    }
+    TakenUp::Live(now, Box::new(live))
 }

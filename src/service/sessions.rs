@@ -20,6 +20,7 @@ use crate::{
 
 use super::{
     barrier::Episode,
+    follow::Moved,
     journal::{Head, Journal},
     judging::Judging,
     requests::Recent,
@@ -71,9 +72,20 @@ pub struct Live {
     /// What is kept of it.
     pub journal: Journal,
     /// Its last requests that had a name.
-    pub(super) named: Recent,
+    pub named: Recent,
+    /// The rules that it was under before, until its first answer since.
+    pub moved: Option<Moved>,
     /// It takes nothing more, and is not in the table any longer.
     pub closed: bool,
+    /// It goes on under other rules, and is not in the table any longer.
+    pub left: bool,
+}
+
+impl Live {
+    /// Of a session that begins, or goes on after a restart.
+    pub fn new(judging: Judging, journal: Journal) -> Live {
+        Live { judging, journal, named: Recent::default(), moved: None, closed: false, left: false }
+    }
 }
 
 /// A session that is to be put into the table.
@@ -170,7 +182,7 @@ impl Sessions {
     pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
         let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
         let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
-        self.put(opening, Live { judging, journal, named: Recent::default(), closed: false }, now).map(|(slot, _)| slot)
+        self.put(opening, Live::new(judging, journal), now).map(|(slot, _)| slot)
     }
 
     /// Puts a session into the table, or finds the one that another call has put there meanwhile; whether it is this.

@@ -11,6 +11,7 @@ mod disk;
 mod drift;
 mod drift_resume;
 mod effects;
+mod follow;
 mod kill;
 mod limits;
 mod manners;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use probity::grpc::wire::{
-    GetPackRequest, GetStatusRequest, ListPacksRequest, PolicyEffect, ReloadRequest, ValidateRequest,
+    GetPackRequest, GetStatusRequest, ListPacksRequest, Mode, PolicyEffect, ReloadRequest, ValidateRequest,
 };
 use tonic::Code;
 use tonic_types::StatusExt;
@@ -39,17 +39,21 @@ async fn packs_are_listed_page_by_page_and_shown_with_their_policies() {
 }
 
 #[tokio::test]
-async fn a_reload_serves_new_sessions_and_open_ones_keep_what_they_began_with() {
+async fn a_reload_serves_new_sessions_and_open_episodes_keep_what_they_began_with() {
     let house = House::start().await;
     let mut engine = house.engine().await;
     let mut rules = house.rules_api().await;
-    let before = engine.observe(request("old", items(0, [pays(&[500])]))).await.unwrap().into_inner();
+    let mut began = request("old", items(0, [pays(&[500])]));
+    began.set_mode(Mode::Episode);
+    let before = engine.observe(began).await.unwrap().into_inner();
     write_pack(house.rules.path(), "guard", "1.1.0", &GUARD.replace("> 100", "> 1000"));
     let loaded = rules.reload(ReloadRequest::default()).await.unwrap().into_inner();
     assert_eq!((loaded.generation, loaded.packs[0].version.as_str()), (2, "1.1.0"));
     assert_ne!(loaded.packs[0].digest, before.pack_digest);
 
-    let old = engine.observe(request("old", items(1, [pays(&[500])]))).await.unwrap().into_inner();
+    let mut more = request("old", items(1, [pays(&[500])]));
+    more.set_mode(Mode::Episode);
+    let old = engine.observe(more).await.unwrap().into_inner();
     let new = engine.observe(request("new", items(0, [pays(&[500])]))).await.unwrap().into_inner();
     use probity::grpc::wire::Effect::{Deny, Review};
     assert_eq!((effects(&old), old.pack_version.as_str()), (vec![Deny], "1.0.0"));

@@ -1,0 +1,171 @@
+//! Gates move to newly loaded rules with what they know; episodes stay.
+
+use std::collections::BTreeMap;
+
+use probity::grpc::wire::{
+    Effect::{Allow, Deny},
+    Mode, ObserveResponse, QueryRecordsRequest, ReloadRequest,
+    record::Body,
+};
+
+use crate::support::{House, effects, items, message, request, user, write_pack};
+
+/// Says who may be paid how much, and how often; the words that each version has for it.
+fn rules(most: i64, asks: bool) -> String {
+    let ask = r#"
+        policy ASK "ask first" {
+          severity 1
+          on call pay
+          deny unless once(user where it.text contains "yes")
+        }"#;
+    format!(
+        r#"
+        policy MOST "no more than that" {{
+          severity 1
+          on call pay
+          deny if args.amount > {most}
+        }}
+        policy SUM "in all" {{
+          severity 1
+          on call pay
+          deny if args.amount + sum(it.args.amount over call pay within 100 turns) > 1000
+        }}
+        {}"#,
+        if asks { ask } else { "" }
+    )
+}
+
+fn pay(amount: i64) -> probity::grpc::wire::item::Item {
+    message(&format!(
+        r#"{{"role":"assistant","tool_calls":[{{"id":"c","function":{{"name":"pay","arguments":{{"amount":{amount}}}}}}}]}}"#
+    ))
+}
+
+async fn load(house: &House, version: &str, text: &str) {
+    write_pack(house.rules.path(), "guard", version, text);
+    house.rules_api().await.reload(ReloadRequest::default()).await.unwrap();
+}
+
+async fn say(house: &House, session: &str, seq: u64, item: probity::grpc::wire::item::Item) -> ObserveResponse {
+    house.engine().await.observe(request(session, items(seq, [item]))).await.unwrap().into_inner()
+}
+
+fn hits(answer: &ObserveResponse) -> Vec<(String, u32)> {
+    answer.results.iter().flat_map(|r| &r.hits).map(|hit| (hit.policy.clone(), hit.n)).collect()
+}
+
+#[tokio::test]
+async fn a_gate_moves_to_new_rules_and_knows_what_was() {
+    let mut house = House::start().await;
+    load(&house, "1.0.0", &rules(500, false)).await;
+    say(&house, "g", 0, user("hello")).await;
+    let first = say(&house, "g", 1, pay(600)).await;
+    assert_eq!((effects(&first), hits(&first)), (vec![Deny], vec![("MOST".to_owned(), 0)]));
+    assert_eq!(first.previous_pack_digest, "");
+
+    // A policy that is new knows that nobody said yes, and the sum what was paid before.
+    load(&house, "1.1.0", &rules(100, true)).await;
+    let second = say(&house, "g", 2, pay(300)).await;
+    assert_eq!((second.pack_version.as_str(), &second.previous_pack_digest), ("1.1.0", &first.pack_digest));
+    // The new policy begins to count; what the gate would have said before is told nowhere.
+    assert_eq!(hits(&second), [("ASK".to_owned(), 0), ("MOST".to_owned(), 1)]);
+    let third = say(&house, "g", 3, pay(200)).await;
+    assert_eq!(third.previous_pack_digest, "");
+    let counted = [("ASK".to_owned(), 1), ("MOST".to_owned(), 2), ("SUM".to_owned(), 0)];
+    assert_eq!(hits(&third), counted);
+
+    // What was answered is answered as before.
+    let again = say(&house, "g", 1, pay(600)).await;
+    assert_eq!(again.results, first.results);
+
+    // The move is recorded before the first judgement under the new rules.
+    let records = house.audit_api().await;
+    let ask = QueryRecordsRequest { session_id: "g".to_owned(), ..Default::default() };
+    let told = async |mut records: probity::grpc::wire::audit_client::AuditClient<tonic::transport::Channel>| {
+        let held = records.query_records(ask.clone()).await.unwrap().into_inner().records;
+        held.into_iter()
+            .map(|record| match record.body.unwrap() {
+                Body::Judged(_) => record.pack_version,
+                Body::SessionMoved(moved) => format!("{} to {}", moved.previous_version, record.pack_version),
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(records).await, ["1.0.0", "1.0.0", "1.0.0 to 1.1.0", "1.1.0", "1.1.0"]);
+
+    // It is the same after a restart, and moves over one as well.
+    house.restart().await;
+    let fourth = say(&house, "g", 4, pay(300)).await;
+    assert_eq!(fourth.previous_pack_digest, "");
+    assert_eq!(hits(&fourth), counted.clone().map(|(policy, n)| (policy, n + 1)));
+    house.stop().await;
+    write_pack(house.rules.path(), "guard", "1.2.0", &rules(1000, true));
+    house.start_again().await;
+    let fifth = say(&house, "g", 5, pay(400)).await;
+    assert_eq!((fifth.pack_version.as_str(), &fifth.previous_pack_digest), ("1.2.0", &fourth.pack_digest));
+    assert_eq!(fifth.results[0].hits.iter().map(|hit| hit.policy.as_str()).collect::<Vec<_>>(), ["ASK", "SUM"]);
+    let house_records = house.audit_api().await;
+    assert_eq!(told(house_records).await.last().unwrap(), "1.2.0");
+}
+
+#[tokio::test]
+async fn what_cannot_be_judged_again_keeps_its_rules_and_an_episode_always_does() {
+    let house = House::with(|s| s.session_journal_bytes = 400).await;
+    load(&house, "1.0.0", &rules(500, false)).await;
+    for seq in 0..6 {
+        say(&house, "long", seq, user("a message that takes its room in what is kept of the session")).await;
+    }
+    let mut episode = request("episode", items(0, [pay(300)]));
+    episode.set_mode(Mode::Episode);
+    house.engine().await.observe(episode).await.unwrap();
+    say(&house, "short", 0, user("hello")).await;
+    load(&house, "1.1.0", &rules(100, false)).await;
+    let mut episode = request("episode", items(1, [pay(300)]));
+    episode.set_mode(Mode::Episode);
+    let episode = house.engine().await.observe(episode).await.unwrap().into_inner();
+    assert_eq!((episode.pack_version.as_str(), effects(&episode)), ("1.0.0", vec![Allow]));
+    let long = say(&house, "long", 6, pay(300)).await;
+    assert_eq!((long.pack_version.as_str(), effects(&long)), ("1.0.0", vec![Allow]));
+    let short = say(&house, "short", 1, pay(300)).await;
+    assert_eq!((short.pack_version.as_str(), effects(&short)), ("1.1.0", vec![Deny]));
+}
+
+/// Callers of many gates while the rules change to and fro: no call fails, the order of each gate holds, and each answer
+/// is that of the rules that it names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gates_under_load_move_without_a_fault() {
+    let house = House::start().await;
+    load(&house, "1.0.0", &rules(500, false)).await;
+    let mut callers = tokio::task::JoinSet::new();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    for caller in 0..6 {
+        let mut engine = house.engine().await;
+        let stopped = stopped.clone();
+        callers.spawn(async move {
+            let mut moves = 0;
+            let mut seq = 0;
+            while !*stopped.borrow() || moves == 0 {
+                let ask = request(&format!("g{caller}"), items(seq, [pay(if seq % 40 == 0 { 300 } else { 0 })]));
+                let answer = engine.observe(ask).await.unwrap().into_inner();
+                assert_eq!(answer.results[0].seq, seq);
+                moves += usize::from(!answer.previous_pack_digest.is_empty());
+                let most = if answer.pack_version == "1.0.0" { 500 } else { 100 };
+                let denied = answer.results[0].hits.iter().any(|hit| hit.policy == "MOST");
+                assert_eq!(denied, seq % 40 == 0 && most == 100, "{answer:?}");
+                seq += 1;
+            }
+            moves
+        });
+    }
+    for round in 1..=8 {
+        let (version, most) = if round % 2 == 0 { ("1.0.0", 500) } else { ("1.1.0", 100) };
+        load(&house, version, &rules(most, false)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    }
+    stop.send_replace(true);
+    let mut moves = BTreeMap::new();
+    while let Some(moved) = callers.join_next().await {
+        *moves.entry(moved.unwrap() > 0).or_insert(0) += 1;
+    }
+    assert_eq!(moves, BTreeMap::from([(true, 6)]), "every gate has moved");
+}
