@@ -400,7 +400,7 @@ fn check_shows_every_mistake_of_every_pack_at_once() {
     let ran = probity(&["check", good.path(), bad.path()]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     for words in
-        ["pack.yaml:4:1", "unknown key", "did you mean `name`?", "p.policy:1:", "^^^^^^", "2 errors, 0 warnings"]
+        ["pack.yaml:4:1", "unknown key", "did you mean `name`?", "p.policy:1:", "^^^^^^", "2 errors, 1 warning\n"]
     {
         assert!(ran.out.contains(words), "{words}\n{}", ran.out);
     }

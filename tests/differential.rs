@@ -119,3 +119,31 @@ fn the_engine_says_what_the_naive_interpreter_says() {
     );
     assert!(fired as u64 > cases / 2 && undecided as u64 > cases / 2, "the cases say too little");
 }
+
+#[test]
+fn the_layout_of_random_programs_says_the_same_and_is_its_own_layout() {
+    let formatted = |text: &str| {
+        let file = probity::diag::Sources::new().add("x.policy", text);
+        probity::lang::format_policies(file, text).unwrap_or_else(|e| panic!("{e:?}\n{text}"))
+    };
+    let meaning = |text: &str| {
+        let (module, problems) = probity::lang::parse(probity::diag::Sources::new().add("x.policy", text), text);
+        assert!(problems.is_empty(), "{text}");
+        probity::lang::meaning(&[module])
+    };
+    let (cases, first) = (setting("PROBITY_DIFFERENTIAL_CASES", 4000), setting("PROBITY_DIFFERENTIAL_SEED", 0));
+    for seed in first..first + cases / 40 {
+        let source = case(seed).source();
+        // A comment behind each line of the program, and one before it.
+        let commented: String =
+            source.lines().enumerate().map(|(n, line)| format!("# before {n}\n{line} # behind {n}\n")).collect();
+        for text in [&source, &commented] {
+            let once = formatted(text);
+            assert_eq!(formatted(&once), once, "seed {seed}\n{text}");
+            assert_eq!(meaning(&once), meaning(text), "seed {seed}\n{once}");
+            let kept = |word: &str| once.matches(word).count();
+            let lines = if text == &commented { source.lines().count() } else { 0 };
+            assert_eq!((kept("# before "), kept("# behind ")), (lines, lines), "seed {seed}\n{once}");
+        }
+    }
+}

@@ -99,7 +99,7 @@ fn read(folder: &Path, inside: &Path, files: &mut Files) {
 }
 
 /// Changes that change nothing: the pack, the line as it was made, and why it says the same.
-const SAME_MEANING: [(&str, &str, &str); 12] = [
+const SAME_MEANING: [(&str, &str, &str); 10] = [
     ("airline", "deny unless (last(user).text default \"_\") mentions affirmation", "neither text affirms"),
     ("airline", "table free_bags(membership_, cabin) = {", "only names a column"),
     ("airline", "table free_bags(membership, cabin_) = {", "only names a column"),
@@ -118,7 +118,6 @@ const SAME_MEANING: [(&str, &str, &str); 12] = [
         "when not is_error and call.args.cabin is string and json.reservation_id is not null",
         "an id that is no text makes the turn malformed already, and absence of a new cabin decides nothing",
     ),
-    ("airline", "without - please proceed", "`please proceed` holds `proceed`"),
     (
         "starter",
         "review unless u.scheme in { \"http\", \"https\" } and all domain in our_domains: host_within(u.host, domain)",
@@ -127,7 +126,6 @@ const SAME_MEANING: [(&str, &str, &str); 12] = [
     ("traveldesk", "deny unless (last(user).text default \"_\") mentions affirmation", "neither text affirms"),
     ("traveldesk", "prefix: Er", "no policy looks at results"),
     ("traveldesk", "prefix: 'Error:'", "no policy looks at results"),
-    ("traveldesk", "without - please proceed", "`please proceed` holds `proceed`"),
 ];
 
 /// Whether a pack's tests notice a mutant; none if it does not load.

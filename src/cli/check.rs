@@ -1,13 +1,22 @@
-//! `probity check`: everything that is wrong with one or more packs.
+//! `probity check`: everything that is wrong with one or more packs; by themselves, beside an earlier version, and
+//! beside recorded traces.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{diag::Record, engine::Pack};
+use crate::{
+    diag::{Record, sarif},
+    engine::{Coverage, Loaded, Pack, check_version, untested},
+};
 
 use super::{
-    Exit, Format, Outcome,
+    Exit, Failure, Outcome, episodes,
     output::{self, Output, counted},
     packs,
 };
@@ -18,9 +27,28 @@ pub struct Args {
     /// Folders of packs, or folders that hold several
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// An earlier version: git:REF (of the same folders), git:REF:PATH or a folder. Another meaning must have another
+    /// version, another probe library a minor one at least
+    #[arg(long, value_name = "VERSION")]
+    against: Option<String>,
+    /// Also say which policies do nothing, or always the same, in the episodes of these files
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    trace: Vec<PathBuf>,
     /// Form of the report
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: Form,
+}
+
+/// Form of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON object
+    Json,
+    /// SARIF 2.1.0, for code hosts and editors
+    Sarif,
 }
 
 /// The report.
@@ -54,9 +82,19 @@ impl Summary {
     }
 }
 
+type Packs = Loaded<Vec<Arc<Pack>>>;
+
 /// Runs the command.
 pub fn run(args: Args) -> Outcome {
-    let loaded = args.paths.iter().map(|path| packs::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut loaded = args.paths.iter().map(|path| packs::load(path)).collect::<Result<Vec<_>, _>>()?;
+    for load in &mut loaded {
+        let packs = load.result.clone().unwrap_or_default();
+        load.diagnostics.extend(packs.iter().flat_map(untested));
+    }
+    if let Some(version) = &args.against {
+        args.paths.iter().zip(&mut loaded).try_for_each(|(path, load)| against(version, path, load))?;
+    }
+    let broken = beside_traces(&args.trace, &mut loaded)?;
     let mut out = Output::new();
     let mut report = Report::default();
     for load in &loaded {
@@ -65,16 +103,17 @@ pub fn run(args: Args) -> Outcome {
         report.warnings += warnings;
         report.packs.extend(load.result.iter().flatten().map(|pack| Summary::of(pack)));
         match args.format {
-            Format::Json => report.diagnostics.extend(load.diagnostics.records(&load.sources)),
-            Format::Table if load.diagnostics.is_empty() => {}
-            Format::Table => {
+            Form::Json | Form::Sarif => report.diagnostics.extend(load.diagnostics.records(&load.sources)),
+            Form::Table if load.diagnostics.is_empty() => {}
+            Form::Table => {
                 out.line(load.diagnostics.render(&load.sources, output::style(&io::stdout())))?;
             }
         }
     }
     match args.format {
-        Format::Json => out.line(serde_json::json!(report))?,
-        Format::Table => {
+        Form::Json => out.line(serde_json::json!(report))?,
+        Form::Sarif => out.line(sarif(&report.diagnostics))?,
+        Form::Table => {
             for pack in &report.packs {
                 let digest = pack.digest.get(..12).unwrap_or_default();
                 let policies = counted(pack.policies, "policy", "policies");
@@ -86,5 +125,38 @@ pub fn run(args: Args) -> Outcome {
         }
     }
     out.flush()?;
-    Ok(if report.errors > 0 { Exit::No } else { Exit::Fine })
+    Ok(match (broken, report.errors) {
+        (1.., _) => Exit::BadInput,
+        (0, 1..) => Exit::No,
+        (0, 0) => Exit::Fine,
+    })
+}
+
+/// Holds the versions of packs to those of an earlier version. A pack that is new has nothing to be held to.
+fn against(version: &str, path: &Path, load: &mut Packs) -> Result<(), Failure> {
+    let earlier = packs::version(version, Some(path))?;
+    for pack in load.result.iter().flatten() {
+        let only = earlier.len() == 1 && load.result.iter().flatten().count() == 1;
+        let same = |old: &&Arc<Pack>| only || old.name() == pack.name();
+        if let Some(old) = earlier.iter().find(same) {
+            load.diagnostics.extend(check_version(old, pack));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at what every pack does with recorded episodes; gives how many lines are none.
+fn beside_traces(traces: &[PathBuf], loaded: &mut [Packs]) -> Result<usize, Failure> {
+    if traces.is_empty() {
+        return Ok(0);
+    }
+    let mut coverages: Vec<Vec<Coverage>> = loaded
+        .iter()
+        .map(|load| load.result.iter().flatten().map(|pack| Coverage::new(Arc::clone(pack))).collect())
+        .collect();
+    let broken = episodes::each(traces, |episode| coverages.iter_mut().flatten().for_each(|c| c.add(episode)))?;
+    for (load, coverages) in loaded.iter_mut().zip(coverages) {
+        load.diagnostics.extend(coverages.iter().flat_map(Coverage::warnings));
+    }
+    Ok(broken)
 }

@@ -6,21 +6,25 @@ mod check;
 mod client;
 mod config;
 mod demo;
+mod diff;
+mod episodes;
 mod evaluate;
 mod explain;
+mod fmt;
 mod init;
 mod lines;
 mod output;
 mod packs;
 mod redact;
 mod replay;
+mod schema;
 mod serve;
 mod settings;
 mod sign;
 mod signal;
 mod test;
 
-use std::{fmt, process::ExitCode};
+use std::{fmt::Display, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -48,12 +52,12 @@ pub struct Failure {
 
 impl Failure {
     /// Bad usage or input.
-    pub fn bad_input(message: impl fmt::Display) -> Failure {
+    pub fn bad_input(message: impl Display) -> Failure {
         Failure { exit: Exit::BadInput, message: message.to_string() }
     }
 
     /// The environment failed.
-    pub fn environment(message: impl fmt::Display) -> Failure {
+    pub fn environment(message: impl Display) -> Failure {
         Failure { exit: Exit::Environment, message: message.to_string() }
     }
 }
@@ -87,6 +91,8 @@ enum Command {
     Check(check::Args),
     /// Run the packs' own tests
     Test(test::Args),
+    /// Lay policies out in the one canonical way
+    Fmt(fmt::Args),
     /// Judge finished traces
     Replay(replay::Args),
     /// Compare finished answers to probes
@@ -95,10 +101,14 @@ enum Command {
     Redact(redact::Args),
     /// Say what a policy means and costs, and how it fared on a trace
     Explain(explain::Args),
+    /// Say what differs between two versions of packs, and what that does to recorded traces
+    Diff(diff::Args),
     /// Write the skeleton of a rule pack
     Init(init::Args),
     /// Sign rule packs, for servers that serve no others
     Sign(sign::Args),
+    /// Print JSON Schemas of a pack's YAML files, for editors
+    Schema(schema::Args),
     /// Serve rule packs over gRPC
     Serve(serve::Args),
     /// Try a running server
@@ -115,12 +125,15 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::Test(args) => test::run(args),
+        Command::Fmt(args) => fmt::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Evaluate(args) => evaluate::run(args),
         Command::Redact(args) => redact::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Init(args) => init::run(args),
         Command::Sign(args) => sign::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
         Command::Audit(args) => audit::run(args),

@@ -11,6 +11,7 @@
 //! | `P03xx` | names and types in `.policy` files |
 //! | `P04xx` | policies that are valid but hardly mean what they say |
 //! | `P05xx` | packs that are valid and may not serve |
+//! | `P06xx` | a pack beside its earlier versions, its tests and recorded traces |
 
 use std::fmt;
 
@@ -71,6 +72,7 @@ codes! {
     TermTwice = "P0117", "a keyword term that says the same as another one";
     Message = "P0118", "a message of a pack test that cannot be read";
     Unreachable = "P0119", "a threshold that the pack's own numbers cannot reach";
+    TermCovered = "P0120", "a keyword term in which another term of its category stands";
     // Syntax of .policy files.
     Syntax = "P0201", "a declaration that cannot be read";
     TooDeep = "P0202", "an expression that is nested too deep";
@@ -111,6 +113,7 @@ codes! {
     JoinedKey = "P0406", "a key that is made by joining texts";
     PrefixOfAddress = "P0407", "a comparison of a URL, host or path by its letters";
     SamePolicy = "P0408", "a policy with the trigger and the conditions of another one";
+    MatchesAll = "P0409", "a pattern between slashes that matches the empty text, and so every text";
     // Valid, and may not serve.
     TestFailed = "P0501", "a test of the pack that fails";
     TestsTooLong = "P0502", "tests that take longer than they may";
@@ -119,6 +122,15 @@ codes! {
     NotSigned = "P0505", "a pack without a signature, where the server's settings ask for one";
     SignatureWrong = "P0506", "a signature that does not hold, or is by nobody who is trusted";
     TrustUnreadable = "P0507", "a file of pins or public keys that cannot be used";
+    // A pack beside its earlier versions, its tests and recorded traces.
+    VersionSame = "P0601", "another meaning under the same version";
+    VersionStep = "P0602", "a version that goes back, or rises by less than the change needs";
+    LibraryVersionSame = "P0603", "other probes under the same version of their library";
+    NeverApplied = "P0604", "a policy that applies to nothing in recorded traces";
+    NeverFires = "P0605", "a policy that never fires in recorded traces";
+    AlwaysFires = "P0606", "a policy that fires wherever it applies in recorded traces";
+    AlwaysUndecided = "P0607", "a policy that is never decided in recorded traces";
+    NotTested = "P0608", "a policy that fires in no test of its pack";
 }
 
 impl fmt::Display for Code {
@@ -143,7 +155,7 @@ mod tests {
         assert!(texts.is_sorted_by(|a, b| a < b), "{texts:?}");
         for text in texts {
             let digits = text.strip_prefix('P').filter(|d| d.len() == 4 && d.bytes().all(|b| b.is_ascii_digit()));
-            assert!(digits.is_some_and(|d| d < "0600"), "{text}");
+            assert!(digits.is_some_and(|d| d < "0700"), "{text}");
         }
     }
 }

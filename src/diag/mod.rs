@@ -7,6 +7,7 @@
 mod code;
 mod diagnostic;
 mod record;
+mod sarif;
 mod source;
 mod suggest;
 mod text;
@@ -14,6 +15,7 @@ mod text;
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
 pub use record::{Place, Record, Related};
+pub use sarif::sarif;
 pub use source::{FileId, Position, Source, Sources, Span};
 pub use suggest::{quote, suggest};
 pub use text::Style;

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Pack, PackParts};
+use super::{Pack, PackParts, Said};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, Span, quote, suggest},
     ingest::ErrorRule,
@@ -130,6 +130,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
     check_severities(&program, &spec, &mut problems);
     check_tests(&program, &spec.tests, &mut problems);
     let digest = digest(&spec, &modules);
+    let said = said(&spec);
     let components = components(&program, &spec.reward.components, &mut problems);
     let drift = match spec.drift {
         DriftHalf::Absent => None,
@@ -154,6 +155,8 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         drift,
         tests: spec.tests,
         drift_tests: spec.drift_tests,
+        said,
+        version_span: spec.version_span,
     };
     match Pack::new(parts) {
         Ok(pack) => (Some(Arc::new(pack)), problems),
@@ -257,6 +260,19 @@ fn paid<'p>(
         }
     }
     found
+}
+
+/// What a pack says, for comparison with another version.
+fn said(spec: &PackSpec) -> Said {
+    Said {
+        policies: spec.policies.clone(),
+        categories: spec.keywords.specs.iter().map(|c| (c.value.name.clone(), format!("{:?}", c.value))).collect(),
+        values: spec.values.clone(),
+        probes: match &spec.drift {
+            DriftHalf::Usable(drift) => Some(drift.library.probes().iter().map(|p| format!("{p:?}")).collect()),
+            DriftHalf::Absent | DriftHalf::Broken => None,
+        },
+    }
 }
 
 /// The digest of what a pack means. Its version and description say the same of the same meaning, and

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use super::Said;
 use crate::{
+    diag::Span,
     ingest::ErrorRule,
     lang::Program,
     model::{Digest, Effect, EpisodeRules, Gate, Limits, Num, PolicyId},
@@ -51,6 +53,10 @@ pub struct PackParts {
     pub tests: Vec<TestCase>,
     /// The tests of its drift half.
     pub drift_tests: DriftTests,
+    /// What it says, for comparison with another version.
+    pub said: Said,
+    /// Where its version stands.
+    pub version_span: Span,
 }
 
 /// A compiled pack.
@@ -181,6 +187,16 @@ impl Pack {
     /// The tests of its drift half.
     pub fn drift_tests(&self) -> &DriftTests {
         &self.parts.drift_tests
+    }
+
+    /// What it says, for comparison with another version.
+    pub fn said(&self) -> &Said {
+        &self.parts.said
+    }
+
+    /// Where its version stands, in the sources that it was read from.
+    pub fn version_span(&self) -> Span {
+        self.parts.version_span
     }
 
     /// The declared policies, in the order of the files.

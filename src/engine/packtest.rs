@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{EpisodeOutcome, Pack, drifttest, run_episode};
+use super::{Coverage, EpisodeOutcome, Pack, drifttest, run_episode};
 use crate::{
+    diag::{Code, Diagnostic},
     ingest::{Episode, Messages},
+    lang::program::Policy,
     model::{PolicyId, Turn},
     pack::{Expected, TestCase},
 };
@@ -49,7 +51,7 @@ pub fn run_tests_while(pack: &Arc<Pack>, go_on: &dyn Fn() -> bool) -> Option<Tes
         if !go_on() {
             return None;
         }
-        let outcome = run(pack, test);
+        let outcome = run_episode(pack, &episode(test));
         fired.extend(outcome.hits.iter().map(|h| h.firing.policy.clone()));
         fired.extend(outcome.signals.iter().map(|s| s.firing.policy.clone()));
         results.push(TestResult { name: test.name.value.clone(), faults: faults(test, &outcome) });
@@ -66,15 +68,35 @@ pub fn run_tests_while(pack: &Arc<Pack>, go_on: &dyn Fn() -> bool) -> Option<Tes
     Some(TestReport { results, never_fired, never_asked })
 }
 
-fn run(pack: &Arc<Pack>, test: &TestCase) -> EpisodeOutcome {
+/// Warnings that point at the policies that fire in no test. A pack without tests is not told of each of them.
+pub fn untested(pack: &Arc<Pack>) -> Vec<Diagnostic> {
+    if pack.tests().is_empty() {
+        return Vec::new();
+    }
+    let silent = run_tests(pack).never_fired;
+    let policies = pack.program().policies.iter().filter(|policy| silent.contains(&policy.id));
+    let warning = |policy: &Policy| {
+        Diagnostic::warning(Code::NotTested, policy.span, format!("`{}` fires in no test of the pack", policy.id))
+            .help("`probity test --coverage` says what kept it")
+    };
+    policies.map(warning).collect()
+}
+
+/// How the policies of a pack fare in its tests.
+pub fn test_coverage(pack: &Arc<Pack>) -> Coverage {
+    let mut coverage = Coverage::new(Arc::clone(pack));
+    pack.tests().iter().for_each(|test| coverage.add(&episode(test)));
+    coverage
+}
+
+fn episode(test: &TestCase) -> Episode {
     let messages = test.messages.as_list().unwrap_or_default().to_vec();
-    let episode = Episode {
+    Episode {
         id: test.name.value.clone(),
         messages: Messages::List(messages.into()),
         judge: Vec::new(),
         judge_faults: Vec::new(),
-    };
-    run_episode(pack, &episode)
+    }
 }
 
 fn faults(test: &TestCase, outcome: &EpisodeOutcome) -> Vec<String> {

@@ -52,6 +52,8 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         drift: None,
         tests: Vec::new(),
         drift_tests: crate::pack::DriftTests::default(),
+        said: Said::default(),
+        version_span: crate::diag::Span::start_of(file),
     };
     Arc::new(Pack::new(parts).unwrap())
 }

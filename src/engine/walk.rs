@@ -1,4 +1,4 @@
-//! One policy through one episode: why it hit, passed or was undecided on each event that it judges.
+//! Policies through one episode: why they hit, passed or were undecided on each event that they judge.
 
 use serde::Serialize;
 
@@ -67,13 +67,28 @@ pub fn nearest_miss(visits: &[Visit]) -> Option<&Visit> {
 /// Walks an episode through a pack and tells of the events that the policy judges. None if the pack has
 /// no such policy.
 pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<Visit>> {
+    let wanted = pack.program().policies.iter().position(|p| p.id.as_ref() == policy)?;
+    let mut visits = Vec::new();
+    walk_of(pack, episode, |policy| policy == wanted, &mut |event, _, looked, turns| {
+        visits.push(visit(pack, event, looked, turns));
+    });
+    Some(visits)
+}
+
+/// What is told of an event: the policy, what it says of the event, and the turns of all events so far.
+pub(super) type Tell<'t> = &'t mut dyn FnMut(&Event, usize, lang::Looked, &[Turn]);
+
+/// Walks an episode through a pack and tells how each policy sees each event that it judges.
+pub(super) fn walk(pack: &Pack, episode: &Episode, tell: Tell<'_>) {
+    walk_of(pack, episode, |_| true, tell);
+}
+
+fn walk_of(pack: &Pack, episode: &Episode, wanted: impl Fn(usize) -> bool, tell: Tell<'_>) {
     let program = pack.program();
-    let policy = program.policies.iter().position(|p| p.id.as_ref() == policy)?;
     let mut ingest = Ingest::new(pack.errors().clone());
     let mut state = State::default();
     let mut found = TurnHits::default();
     let mut turns: Vec<Turn> = Vec::new();
-    let mut visits = Vec::new();
     let messages = match &episode.messages {
         Messages::List(messages) => messages.as_ref(),
         Messages::NotAList => &[],
@@ -87,8 +102,11 @@ pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<
         };
         for event in &events {
             turns.push(event.turn);
-            if let Some(looked) = lang::look(program, &mut state, event, policy, pack.limits()) {
-                visits.push(visit(pack, event, looked, &turns));
+            let targets = program.dispatch.targets(event);
+            for policy in targets.policies.iter().copied().filter(|policy| wanted(*policy)) {
+                if let Some(looked) = lang::look(program, &mut state, event, policy, pack.limits()) {
+                    tell(event, policy, looked, &turns);
+                }
             }
             let judged = lang::step(program, &mut state, event, pack.limits());
             found.note(program, event, &judged);
@@ -98,7 +116,6 @@ pub fn walk_through(pack: &Pack, policy: &str, episode: &Episode) -> Option<Vec<
             lang::step(program, &mut state, &hit, pack.limits());
         }
     }
-    Some(visits)
 }
 
 fn visit(pack: &Pack, event: &Event, looked: lang::Looked, turns: &[Turn]) -> Visit {

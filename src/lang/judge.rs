@@ -185,6 +185,8 @@ pub struct Leaf {
 pub struct Looked {
     /// Whether its condition holds.
     pub verdict: Tri,
+    /// Whether it applies: no `when` is false.
+    pub applies: bool,
     /// Whether it was reported before for the same `once per` key.
     pub repeats: bool,
     /// Each of its conditions, in source order; those as well that could not change the verdict.
@@ -212,9 +214,14 @@ pub fn look(program: &Program, state: &mut State, event: &Arc<Event>, policy: Id
             News::Undecided(why) => verdict = Tri::Unknown(why),
         }
     }
+    let applies =
+        policy.conditions.iter().enumerate().filter(|(place, _)| *place != policy.decides).all(|(_, when)| {
+            eval.steps = 0;
+            holds(&mut eval, when) != Tri::False
+        });
     let leaves = leaves_of(&mut eval, policy);
     let short_of = short_of(&policy.conditions, &leaves);
-    Some(Looked { verdict, repeats, leaves, short_of })
+    Some(Looked { verdict, applies, repeats, leaves, short_of })
 }
 
 fn leaves_of<'p>(eval: &mut Eval<'p, '_>, policy: &'p Policy) -> Vec<Leaf> {

@@ -12,6 +12,7 @@ use pest::{
     iterators::{Pair, Pairs},
 };
 
+pub(super) mod concrete;
 mod mistake;
 mod pattern;
 mod scan;

@@ -5,7 +5,7 @@
 //! whole pack that its digest is made of.
 
 #[cfg(test)]
-mod laws;
+pub(super) mod laws;
 mod sequence;
 mod words;
 
@@ -39,6 +39,13 @@ pub(super) fn duration(seconds: Num) -> String {
     out.text
 }
 
+/// An element of a set or table as it is written.
+pub(super) fn constant(value: &Literal) -> String {
+    let mut out = Printer::default();
+    out.constant(value);
+    out.text
+}
+
 /// What the policies of a pack mean, as text: independent of layout, comments, redundant parentheses,
 /// and of the order of files, declarations, set elements, table rows and of statements that say
 /// something about a policy as a whole. Names and titles count.
@@ -50,7 +57,7 @@ pub fn meaning(modules: &[Module]) -> String {
 }
 
 /// The same declaration with those parts in order whose order means nothing.
-fn ordered(item: &Item) -> Item {
+pub(super) fn ordered(item: &Item) -> Item {
     let mut item = item.clone();
     let shown = |constant: &Constant| {
         let mut out = Printer::default();

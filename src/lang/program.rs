@@ -73,6 +73,8 @@ pub struct Policy {
     pub on: Vec<SourceSpec>,
     /// `when`s and the effect's condition; all must hold. Empty for a semantic policy.
     pub conditions: Vec<Cond>,
+    /// Which of them is the effect's.
+    pub decides: usize,
     /// `once per`: what it is reported once a session for. Empty if each time counts.
     pub once_per: Vec<Node>,
     /// Definitions of `let`, evaluated when first used.

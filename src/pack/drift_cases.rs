@@ -90,7 +90,8 @@ pub enum Band {
 }
 
 impl Band {
-    const ALL: [Band; 3] = [Band::Clean, Band::Ambiguous, Band::High];
+    /// Every band.
+    pub const ALL: [Band; 3] = [Band::Clean, Band::Ambiguous, Band::High];
 
     /// Its name in tests.
     pub fn word(self) -> &'static str {

@@ -64,7 +64,7 @@ pub(super) fn missing_readout(scoring: &Node, diags: &mut Diagnostics) -> Option
 }
 
 /// Encodings in encodings that a pack may ask to be undone.
-const MOST_LAYERS: u32 = 3;
+pub(super) const MOST_LAYERS: u32 = 3;
 
 fn mentions(node: &Node, key: &str, categories: &Categories, diags: &mut Diagnostics) -> Mentions {
     let items = some_list(node, &format!("`{key}`"), diags).unwrap_or_default();

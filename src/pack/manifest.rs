@@ -17,7 +17,7 @@ use super::{
 /// What `pack.yaml` says; fields that could not be read are `None` or at their defaults.
 pub(super) struct Manifest {
     pub(super) name: Option<Spanned<String>>,
-    pub(super) version: Option<Version>,
+    pub(super) version: Option<Spanned<Version>>,
     pub(super) description: String,
     pub(super) clock: Option<Num>,
     pub(super) errors: ErrorRule,
@@ -53,7 +53,7 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Manifest {
             .map(|t| Spanned { value: t.to_owned(), span: node.span });
     }
     if let Some(node) = fields.need("version", "version: 0.1.0", diags) {
-        manifest.version = version(node, diags);
+        manifest.version = version(node, diags).map(|value| Spanned { value, span: node.span });
     }
     if let Some(node) = fields.need("format", &format!("format: {}", PackSpec::FORMAT), diags) {
         format_number(node, diags);

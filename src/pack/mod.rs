@@ -9,6 +9,7 @@ mod cases;
 mod drift_cases;
 mod fields;
 mod folder;
+mod git;
 #[cfg(test)]
 mod laws;
 mod layout;
@@ -20,6 +21,7 @@ mod payment;
 mod probes;
 mod read;
 mod redaction;
+mod schema;
 mod scoring;
 mod signature;
 mod snapshot;
@@ -29,10 +31,12 @@ mod tools;
 mod yaml;
 
 pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
+pub use git::{GitError, GitFiles, read_folder};
 pub use read::{read_pack, read_pack_files, read_rule_files, read_rules};
+pub use schema::FileKind;
 pub use signature::{PackKey, PackSignature, SIGNATURE_FILE, SignatureFault};
 pub use snapshot::{PackFiles, RuleFiles};
 pub use spec::{
     Calibration, ComponentsSpec, DriftHalf, DriftSpec, ErrorRule, Expect, Expected, Keywords, PackSources, PackSpec,
-    RewardSpec, RuleSources, Spanned, TestCase,
+    RewardSpec, RuleSources, Spanned, TestCase, Values,
 };

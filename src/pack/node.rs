@@ -1,5 +1,7 @@
 //! A YAML document as a tree with spans: what [`super::yaml`] gives and the shapes read.
 
+use std::collections::BTreeMap;
+
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Span, quote},
     model::{Num, NumError, Value},
@@ -59,6 +61,54 @@ impl Node {
         }
     }
 
+    /// Every value in it that is no mapping and no list, by where it stands: `limits.look_back`, `probes[dd_01].type`.
+    /// Items of a list are told apart by their `id` or `name`, texts by themselves, other items by their place.
+    pub(super) fn leaves(&self) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        self.collect_leaves(String::new(), &mut out);
+        out
+    }
+
+    fn collect_leaves(&self, at: String, out: &mut BTreeMap<String, String>) {
+        match &self.kind {
+            Kind::Map(entries) => {
+                for entry in entries {
+                    let at = if at.is_empty() { entry.key.clone() } else { format!("{at}.{}", entry.key) };
+                    entry.value.collect_leaves(at, out);
+                }
+            }
+            Kind::List(items) => {
+                for (place, item) in items.iter().enumerate() {
+                    let named = ["id", "name"].into_iter().find_map(|key| item.get(key)?.written());
+                    match (&item.kind, named) {
+                        (Kind::Text(text), _) => {
+                            out.insert(format!("{at}[{}]", quoted(text)), String::new());
+                        }
+                        (_, Some(name)) => item.collect_leaves(format!("{at}[{name}]"), out),
+                        (_, None) => item.collect_leaves(format!("{at}[{place}]"), out),
+                    }
+                }
+            }
+            _ => {
+                let value = match &self.kind {
+                    Kind::Text(text) => quoted(text),
+                    _ => self.written().unwrap_or_else(|| "null".to_owned()),
+                };
+                out.insert(at, value);
+            }
+        }
+    }
+
+    /// A text, number or truth value as words; equal numbers have equal ones.
+    fn written(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Text(text) => Some(text.clone()),
+            Kind::Number(text) => Some(text.parse::<Num>().map_or_else(|_| text.clone(), |n| n.to_string())),
+            Kind::Bool(b) => Some(b.to_string()),
+            Kind::Null | Kind::List(_) | Kind::Map(_) | Kind::Reported => None,
+        }
+    }
+
     /// As a JSON value. Numbers that JSON does not have are reported.
     pub(super) fn to_value(&self, diags: &mut Diagnostics) -> Option<Value> {
         match &self.kind {
@@ -82,6 +132,11 @@ impl Node {
             }
         }
     }
+}
+
+/// As JSON has it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The number that a text of [`Kind::Number`] is, or what is wrong with it.

@@ -23,7 +23,7 @@ use super::{
     node::Node,
     payment, probes, redaction, scoring,
     snapshot::{Entry, RuleFiles},
-    spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources},
+    spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources, Values},
     terms, tools, yaml,
 };
 
@@ -80,6 +80,8 @@ struct DriftFiles {
 struct Reading {
     sources: Sources,
     diags: Diagnostics,
+    /// The values of the pack that is being read.
+    values: Values,
 }
 
 impl Reading {
@@ -143,22 +145,25 @@ impl Reading {
             };
             match Part::of(&path) {
                 Part::Manifest => {
-                    let read = self.yaml(file).map(|root| manifest::read(&root, &mut self.diags));
+                    let read = self.settings(file, &path).map(|root| manifest::read(&root, &mut self.diags));
                     manifest = Some((file, read.unwrap_or_default()));
                 }
                 Part::Keywords => {
-                    let read = self.yaml(file).map(|root| terms::read(&root, &mut self.diags));
+                    let read = self.settings(file, &path).map(|root| terms::read(&root, &mut self.diags));
                     keywords = read.unwrap_or(Keywords::UNREADABLE);
                 }
-                Part::Probes => drift.probes = Some((file, self.yaml(file))),
-                Part::Scoring => drift.scoring = Some((file, self.yaml(file))),
+                Part::Probes => drift.probes = Some((file, self.settings(file, &path))),
+                Part::Scoring => drift.scoring = Some((file, self.settings(file, &path))),
                 Part::Redaction => {
-                    redaction = self.yaml(file).and_then(|root| redaction::read(&root, &mut self.diags));
+                    redaction = self.settings(file, &path).and_then(|root| redaction::read(&root, &mut self.diags));
                 }
                 Part::Reward => {
-                    reward = self.yaml(file).map(|root| payment::read(&root, &mut self.diags)).unwrap_or_default();
+                    reward = self
+                        .settings(file, &path)
+                        .map(|root| payment::read(&root, &mut self.diags))
+                        .unwrap_or_default();
                 }
-                Part::Tools => match self.yaml(file) {
+                Part::Tools => match self.settings(file, &path) {
                     Some(root) => tools = Some(Arc::new(tools::read(&root, &mut self.diags))),
                     None => complete = false,
                 },
@@ -201,7 +206,8 @@ impl Reading {
             root: root.to_owned(),
             file,
             name: manifest.name.unwrap_or_else(|| manifest::stand_in_name(&folder_name, file)),
-            version: manifest.version.unwrap_or(Version::new(0, 0, 0)),
+            version_span: manifest.version.as_ref().map_or(Span::start_of(file), |version| version.span),
+            version: manifest.version.map_or(Version::new(0, 0, 0), |version| version.value),
             format: PackSpec::FORMAT,
             description: manifest.description,
             clock: manifest.clock,
@@ -219,6 +225,7 @@ impl Reading {
             complete,
             tests,
             drift_tests,
+            values: std::mem::take(&mut self.values),
         }
     }
 
@@ -295,6 +302,13 @@ impl Reading {
                 None
             }
         }
+    }
+
+    /// Reads a file of settings, and notes what it says.
+    fn settings(&mut self, file: FileId, path: &Path) -> Option<Node> {
+        let root = self.yaml(file)?;
+        self.values.insert(path.display().to_string(), root.leaves());
+        Some(root)
     }
 
     fn yaml(&mut self, file: FileId) -> Option<Node> {

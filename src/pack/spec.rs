@@ -1,6 +1,6 @@
 //! What a pack says, read and checked, with the places in its files that later rooms point at.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use semver::Version;
 
@@ -55,6 +55,8 @@ pub struct PackSpec {
     pub name: Spanned<String>,
     /// The pack's own version.
     pub version: Version,
+    /// Where the version stands in `pack.yaml`.
+    pub version_span: Span,
     /// The version of the rules language; [`PackSpec::FORMAT`] is the only one so far.
     pub format: u32,
     /// What the pack is for; may be empty.
@@ -89,7 +91,12 @@ pub struct PackSpec {
     pub tests: Vec<TestCase>,
     /// The tests of its drift half.
     pub drift_tests: DriftTests,
+    /// What its files of settings say, for comparison with another version.
+    pub values: Values,
 }
+
+/// Values of YAML files: by file, then by where they stand in it (`limits.look_back`).
+pub type Values = BTreeMap<String, BTreeMap<String, String>>;
 
 impl PackSpec {
     /// The version of the rules language that this version of Probity reads.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Span},
-    keywords::{Categories, CategoryError, CategoryPart, CategorySpec, MatchMode, Problem, Step, Steps},
+    keywords::{Categories, CategoryError, CategoryPart, CategorySpec, MatchMode, MatchedBy, Problem, Step, Steps},
 };
 
 use super::{
@@ -60,6 +60,7 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Keywords {
                     .secondary(at.of(CategoryPart::Term(repeated.first)), "the earlier one"),
                 );
             }
+            covered_terms(&categories, &plain, &places, diags);
             Some(Arc::new(categories))
         }
         Err(errors) => {
@@ -77,6 +78,33 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Keywords {
         }
     };
     Keywords { specs, compiled: compiled.filter(|_| diags.counts().0 == before) }
+}
+
+/// Warns of terms in which another term of their category stands: wherever the one is found, so is the other.
+fn covered_terms(categories: &Categories, specs: &[CategorySpec], places: &[Places], diags: &mut Diagnostics) {
+    let is_repeated = |category: usize, term: usize| {
+        categories.repeated_terms().iter().any(|repeated| repeated.category == category && repeated.again == term)
+    };
+    for (category, ((id, _), (spec, at))) in categories.iter().zip(specs.iter().zip(places)).enumerate() {
+        for (term, text) in spec.terms.iter().enumerate().filter(|(term, _)| !is_repeated(category, *term)) {
+            let found = categories.find(text, id);
+            let other = found.iter().find_map(|found| match found.by {
+                MatchedBy::Term(other) if other != term => Some(other),
+                MatchedBy::Term(_) | MatchedBy::Pattern(_) => None,
+            });
+            if let Some(other) = other {
+                diags.push(
+                    Diagnostic::warning(
+                        Code::TermCovered,
+                        at.of(CategoryPart::Term(term)),
+                        "another term of the category is found wherever this one is",
+                    )
+                    .secondary(at.of(CategoryPart::Term(other)), "the other one")
+                    .help("leave this one out"),
+                );
+            }
+        }
+    }
 }
 
 fn category(entry: &Entry, diags: &mut Diagnostics) -> (Spanned<CategorySpec>, Places) {

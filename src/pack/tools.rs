@@ -20,7 +20,7 @@ use super::{
 const MAX_DEPTH: usize = 32;
 
 /// Keys of a schema that say nothing about places and types.
-const UNUSED: [&str; 27] = [
+pub(super) const UNUSED: [&str; 27] = [
     "title",
     "description",
     "default",
@@ -51,7 +51,7 @@ const UNUSED: [&str; 27] = [
 ];
 
 /// Keys that combine schemas.
-const COMBINING: [&str; 9] =
+pub(super) const COMBINING: [&str; 9] =
     ["anyOf", "oneOf", "allOf", "not", "if", "$ref", "$defs", "definitions", "patternProperties"];
 
 /// Reads `tools.yaml`.

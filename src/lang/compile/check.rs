@@ -140,6 +140,11 @@ impl Found {
                     self.warn(Code::PrefixOfAddress, node.at, message, help);
                 }
             }
+            // One that asks for an empty text, such as `^$`, matches not much else.
+            NodeKind::Matches(_, pattern) if ["", "\u{1}", "a b"].iter().all(|text| pattern.0.is_match(text)) => {
+                let message = "the pattern matches the empty text, and so every text";
+                self.warn(Code::MatchesAll, node.at, message, "make it match at least one character");
+            }
             NodeKind::Fact(_, key) | NodeKind::Seen(_, key) => key.iter().for_each(|key| self.key(key)),
             NodeKind::History(ask) => ask.key.iter().for_each(|key| self.key(key)),
             _ => {}

@@ -63,6 +63,7 @@ impl<'a> Compiler<'a> {
         self.later = policy.statements.iter().filter_map(|s| s.let_name()).rev().collect();
         let mut conditions = Vec::new();
         let mut effect = None;
+        let mut decides = 0;
         let mut reported = Vec::new();
         let mut message = Vec::new();
         let mut let_names = Vec::new();
@@ -115,6 +116,7 @@ impl<'a> Compiler<'a> {
                     effect = Some(*which);
                     reported = once_per.iter().map(|key| self.expr(key, &env).node).collect();
                     let cond = self.cond(condition, &env);
+                    decides = conditions.len();
                     conditions.push(if *negated { Cond::Not(Box::new(cond)) } else { cond });
                 }
                 StatementKind::Message(parts) => {
@@ -151,6 +153,7 @@ impl<'a> Compiler<'a> {
             question,
             on: on.unwrap_or_default(),
             conditions,
+            decides,
             once_per: reported,
             lets,
             let_names,

@@ -276,7 +276,7 @@ fn statement() -> impl Strategy<Value = StatementKind> {
     ]
 }
 
-fn item() -> impl Strategy<Value = Item> {
+pub(in crate::lang) fn item() -> impl Strategy<Value = Item> {
     let key = || vec(expr(), 0..3);
     let from = || vec(source(), 1..3);
     let set = (name(), vec(constant(), 0..4)).prop_map(|(name, items)| Item::Set(SetItem { name, items }));
