@@ -470,7 +470,7 @@ pub const SETTINGS: &[Setting] = &[
     }),
     setting!(
         "session-journal-bytes",
-        "8MiB",
+        "3MiB",
         "What is kept of an open session, encrypted, so that it survives a restart; 0 keeps nothing",
         session_journal_bytes,
         |t: &str| if t.trim() == "0" { Ok(0) } else { size(t) }

@@ -109,7 +109,11 @@ impl SledStore {
 
     fn new(path: &Path, cache_bytes: u64, base: Option<Head>) -> Result<SledStore, StoreError> {
         let folder = Folder::open(path)?;
-        let open = RwLock::new(Some(Opened::at(&folder.store(), cache_bytes, base)?));
+        let opened = match base {
+            None if folder.is_named() => Opened::existing(&folder.store(), cache_bytes)?,
+            base => Opened::at(&folder.store(), cache_bytes, base)?,
+        };
+        let open = RwLock::new(Some(opened));
         folder.settle()?;
         folder.sweep();
         Ok(SledStore { folder, cache_bytes, open, appending: Mutex::default(), compacting: Mutex::default() })
@@ -231,7 +235,7 @@ impl Store for SledStore {
         }
         let until = Instant::now() + LETTING_GO;
         let anew = loop {
-            match Opened::at(&self.folder.store(), self.cache_bytes, None) {
+            match Opened::existing(&self.folder.store(), self.cache_bytes) {
                 // Its threads let go a moment after it is dropped.
                 Err(StoreError::Locked { .. }) if Instant::now() < until => thread::sleep(A_MOMENT),
                 opened => break opened?,

@@ -168,6 +168,8 @@ impl Journal {
         }
         let mut writes = Vec::new();
         if self.next == 0 {
+            // What was kept of an earlier session of this id and could not be dropped then would be taken for its own.
+            writes.push(self.write(JournalChange::Drop));
             writes.extend(self.seal(key, &head_bytes(&self.head)));
         }
         writes.extend(self.seal(key, entry));
@@ -422,6 +424,30 @@ mod tests {
         writes.extend(journal.given_back(&key()));
         writes.extend(journal.judged(&key(), &items().iter().skip(2).collect::<Vec<_>>()));
         kept(writes)
+    }
+
+    #[test]
+    fn a_session_that_begins_takes_nothing_over_from_an_earlier_one() {
+        let mut entries = written();
+        let mut anew = Journal::new("s".into(), head(), 1 << 20);
+        for write in anew.judged(&key(), &items().iter().take(1).collect::<Vec<_>>()) {
+            match write.change {
+                JournalChange::Drop => entries.clear(),
+                JournalChange::Add { number, bytes } => entries.push((number, bytes)),
+            }
+        }
+        assert_eq!(read(&key(), "s", &entries).1.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_move_reads_back() {
+        let mut journal = Journal::new("s".into(), head(), 1 << 20);
+        let mut writes = journal.judged(&key(), &items().iter().take(1).collect::<Vec<_>>());
+        let hits = vec![("A".into(), 3), ("B".into(), 1)];
+        writes.extend(journal.moved(&key(), &hits));
+        let read = read(&key(), "s", &kept(writes)).1.unwrap();
+        let Some(Kept::Moved(moved)) = read.last() else { panic!("{read:?}") };
+        assert_eq!(*moved, Moved { pack: head().pack, limits: "few".to_owned(), hits });
     }
 
     #[test]

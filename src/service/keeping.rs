@@ -1,14 +1,15 @@
 //! Looking after what is stored: verifying, exporting, erasing, pruning.
 
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::audit::{
-    self, BatchBuilder, Draft, Head, PayloadKey, RecordNumber, Safety, SetAside, Store, StoreError, Tidied, Trust,
-    Verified, decode_block, decode_record, end_line, entries, head_line, record_line,
+    self, BatchBuilder, Body, Draft, Head, PayloadKey, RecordNumber, Safety, SetAside, Store, StoreError, Tidied,
+    Trust, Verified, decode_block, decode_record, end_line, entries, head_line, record_line, scan,
 };
 
 use super::{
@@ -63,10 +64,13 @@ impl Service {
     /// Drops the blocks wholly before a record, and records it; gives the first record that is held.
     pub async fn prune(&self, first_kept: RecordNumber, named: Option<Named>) -> Result<RecordNumber, KeepError> {
         let turn = self.turn(named.as_ref()).await?;
+        if let Turn::Repeated(record) = turn {
+            return self.read(move |store| pruned_to(store, record)).await.map_err(|e| RequestError::from(e).into());
+        }
         let (before, base) =
             self.read(move |store| Ok((store.base()?, store.prune(first_kept)?))).await.map_err(RequestError::from)?;
         let first = base.last + 1;
-        if matches!(turn, Turn::New(_)) && (before != base || named.is_some()) {
+        if before != base || named.is_some() {
             let place = self.audit.place().await?;
             place.answer(named, vec![Draft::Pruned { first }], Vec::new()).done().await?;
             tracing::info!(first, "the oldest records were dropped");
@@ -89,6 +93,18 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// What a record of pruning says; where it was pruned itself, the first record that is held.
+fn pruned_to(store: &dyn Store, number: RecordNumber) -> Result<RecordNumber, StoreError> {
+    let mut first = store.base()?.last + 1;
+    scan(store, number, |record| {
+        if let (true, Body::Pruned { first: told }) = (record.number == number, record.body) {
+            first = told;
+        }
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
 }
 
 /// How much is kept.

@@ -205,7 +205,7 @@ impl Service {
             }
             let Live { judging, journal, named: recent, moved, .. } = &mut *live;
             if let Some(named) = named
-                && recent.note(named, self.sessions.kept_answers()).is_err()
+                && recent.contradicts(named)
             {
                 return Err(ObserveError::OtherContent { request_id: named.key.id.to_string() });
             }
@@ -223,6 +223,9 @@ impl Service {
                     step: answer.step.clone(),
                 })
             });
+            if let (Some(named), Ok(())) = (named, &outcome) {
+                recent.note(named, self.sessions.kept_answers());
+            }
             let mut drafts: Vec<Draft> = drafts.collect();
             let judged = before..judging.next();
             let judged: Vec<&Item> = items.iter().filter(|item| judged.contains(&item.seq)).collect();

@@ -57,21 +57,17 @@ pub struct Recent {
     requests: VecDeque<Named>,
 }
 
-/// A name was given to a request before that had other content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OtherContent;
-
 impl Recent {
-    /// Notes a request, and forgets the oldest beyond `most`; an error if its name was given to another one.
-    pub(super) fn note(&mut self, named: &Named, most: usize) -> Result<(), OtherContent> {
-        match self.requests.iter().find(|known| known.key == named.key) {
-            Some(known) if known.print == named.print => Ok(()),
-            Some(_) => Err(OtherContent),
-            None => {
-                self.requests.push_back(named.clone());
-                self.requests.drain(..self.requests.len().saturating_sub(most));
-                Ok(())
-            }
+    /// Whether its name was given to another request.
+    pub(super) fn contradicts(&self, named: &Named) -> bool {
+        self.requests.iter().any(|known| known.key == named.key && known.print != named.print)
+    }
+
+    /// Notes a request that was answered, and forgets the oldest beyond `most`.
+    pub(super) fn note(&mut self, named: &Named, most: usize) {
+        if self.requests.iter().all(|known| known.key != named.key) {
+            self.requests.push_back(named.clone());
+            self.requests.drain(..self.requests.len().saturating_sub(most));
         }
     }
 }

@@ -19,8 +19,8 @@ use super::{
     requests::{Named, RequestError, Turn},
     rules::Served,
     session_key::SessionKey,
-    sessions::{Full, Live, Opening, SessionLimits, Slot},
-    writer::AuditError,
+    sessions::{Full, Live, Opening, Put, SessionLimits, Slot},
+    writer::{AuditError, Place},
 };
 
 /// Sessions that are read from the store at once.
@@ -69,6 +69,13 @@ impl Dormant {
             then();
         }
         woken
+    }
+
+    /// Those that have waited for the idle time.
+    fn idle(&self, now: Duration, ttl: Duration) -> Vec<Arc<str>> {
+        let table = self.table();
+        let idle = table.iter().filter(|(_, asleep)| now.saturating_sub(asleep.since) > ttl);
+        idle.map(|(session, _)| session.clone()).collect()
     }
 
     /// Takes out those that have waited for the idle time.
@@ -137,16 +144,13 @@ impl Service {
         let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
         let id = session.to_owned();
         let entries = self.read(move |store| store.journal(&id)).await.map_err(unread)?;
-        match self.taken_up(session, luggage, entries).await? {
-            Ok((slot, _)) => {
-                if self.dormant.wakes(session, || ()) {
-                    tracing::debug!(session, "a session goes on after a restart");
-                }
-                Ok(Some(slot))
-            }
+        match self.taken_up(session, luggage, entries, || self.dormant.wakes(session, || ())).await? {
+            Ok(Put::Ours(slot) | Put::Found(slot)) => Ok(Some(slot)),
+            Ok(Put::Unwanted(_)) => Ok(None),
             Err((pack, reason)) => {
+                let place = self.audit.place().await.map_err(ObserveError::Audit)?;
                 if self.dormant.wakes(session, || ()) {
-                    let recorded = self.record_closed(session.into(), pack, reason, None).await;
+                    let recorded = self.record_closed(place, session.into(), pack, reason, None).await;
                     recorded.map_err(ObserveError::Audit)?;
                 }
                 Err(ObserveError::Closed { session: session.to_owned(), reason })
@@ -156,20 +160,20 @@ impl Service {
 
     /// Puts a session into the table that a journal of elsewhere tells of; false if there is one of its id.
     pub(super) async fn wake(&self, session: &str, entries: Vec<JournalEntry>) -> Result<bool, ObserveError> {
-        match self.taken_up(session, None, entries).await? {
-            Ok((_, ours)) => Ok(ours),
+        match self.taken_up(session, None, entries, || true).await? {
+            Ok(put) => Ok(matches!(put, Put::Ours(_))),
             Err((_, reason)) => Err(ObserveError::Closed { session: session.to_owned(), reason }),
         }
     }
 
-    /// Makes a session of a journal and puts it into the table; whether it is the one that is there now. Or why it
-    /// cannot go on.
+    /// Makes a session of a journal and puts it into the table, if it is still wanted then. Or why it cannot go on.
     async fn taken_up(
         &self,
         session: &str,
         luggage: Option<Luggage>,
         entries: Vec<JournalEntry>,
-    ) -> Result<Result<(Arc<Slot>, bool), (Option<Arc<PackRef>>, CloseReason)>, ObserveError> {
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<Result<Put, (Option<Arc<PackRef>>, CloseReason)>, ObserveError> {
         let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
         let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
         // Judging a long session again takes its time.
@@ -185,8 +189,8 @@ impl Service {
         };
         let opening =
             Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack, episode: None };
-        // Another call may have taken it up meanwhile; then that one is found.
-        let put = self.sessions.put(&opening, *live, self.now());
+        // Another call may have taken it up meanwhile; then that one is found. Or closed it; then it is not wanted.
+        let put = self.sessions.put(&opening, *live, self.now(), wanted);
         put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
     }
 
@@ -194,23 +198,32 @@ impl Service {
     /// ends with it; an item or a probe under its id that comes later begins anew.
     pub async fn close_session(&self, session: &str, named: Option<Named>) -> Result<(), CloseError> {
         let Turn::New(_turn) = self.turn(named.as_ref()).await? else { return Ok(()) };
+        // First the place in the queue: what is taken out of the table can then always be recorded.
+        let place = self.audit.place().await?;
         if self.dormant.wakes(session, || ()) {
-            return Ok(self.record_closed(session.into(), None, CloseReason::Asked, named).await?);
+            return Ok(self.record_closed(place, session.into(), None, CloseReason::Asked, named).await?);
         }
         match self.sessions.take(session) {
-            None => self.close_probed(session, named, false).await,
-            Some((_, true)) => self.close_probed(session, named, true).await,
-            Some((slot, false)) => Ok(self.close_slot(&slot, CloseReason::Asked, named).await?),
+            None => self.close_probed(place, session, named, false).await,
+            Some((_, true)) => self.close_probed(place, session, named, true).await,
+            Some((slot, false)) => Ok(self.close_slot(place, &slot, CloseReason::Asked, named).await?),
         }
     }
 
     /// Closes a session of which only its probes are left: it has ended, or nothing but probes came of it.
-    async fn close_probed(&self, session: &str, named: Option<Named>, ended: bool) -> Result<(), CloseError> {
-        let place = self.audit.place().await?;
+    async fn close_probed(
+        &self,
+        place: Place<'_>,
+        session: &str,
+        named: Option<Named>,
+        ended: bool,
+    ) -> Result<(), CloseError> {
         let ticket = self.ending(session, CloseReason::Asked, |dropped| {
             let closed = Closed { session: session.into(), pack: None, reason: CloseReason::Asked };
-            let drafts = if ended { Vec::new() } else { vec![Draft::Closed(closed)] };
-            (!dropped.is_empty()).then(|| place.answer(named, drafts, dropped))
+            // A request with a name is remembered by a record.
+            let remembered = ended && named.is_some();
+            let drafts = if ended && !remembered { Vec::new() } else { vec![Draft::Closed(closed)] };
+            (remembered || !dropped.is_empty()).then(|| place.answer(named, drafts, dropped))
         });
         match ticket {
             Some(ticket) => Ok(ticket.done().await.map(|_| ())?),
@@ -232,16 +245,22 @@ impl Service {
     /// Drops idle sessions; gives their number. To be called now and then.
     pub async fn sweep(&self) -> Result<usize, AuditError> {
         let now = self.now();
-        let idle = self.sessions.take_idle(now);
-        let dropped = idle.len();
-        let open: Vec<Arc<Slot>> = idle.into_iter().filter(|(_, ended)| !ended).map(|(slot, _)| slot).collect();
-        for slot in open {
-            self.close_slot(&slot, CloseReason::Idle, None).await?;
+        let mut dropped = self.sessions.forget_idle_ended(now);
+        // A session leaves its table once there is a place for its record: while nothing can be recorded, it stays.
+        for slot in self.sessions.idle(now) {
+            let place = self.audit.place().await?;
+            if self.sessions.take_idle(&slot, now) {
+                self.close_slot(place, &slot, CloseReason::Idle, None).await?;
+                dropped += 1;
+            }
         }
-        let asleep = self.dormant.take_idle(now, self.sessions.limits().ttl);
-        let dropped = dropped + asleep.len();
-        for session in asleep {
-            self.record_closed(session, None, CloseReason::Idle, None).await?;
+        let ttl = self.sessions.limits().ttl;
+        for session in self.dormant.idle(now, ttl) {
+            let place = self.audit.place().await?;
+            if self.dormant.wakes(&session, || ()) {
+                self.record_closed(place, session, None, CloseReason::Idle, None).await?;
+                dropped += 1;
+            }
         }
         Ok(dropped + self.sweep_drift(now).await?)
     }
@@ -249,11 +268,12 @@ impl Service {
     /// Closes a session that is out of the table, and records that.
     pub(super) async fn close_slot(
         &self,
+        place: Place<'_>,
         slot: &Slot,
         reason: CloseReason,
         named: Option<Named>,
     ) -> Result<(), AuditError> {
-        let recorded = self.record_end(slot, reason, named).await;
+        let recorded = self.record_end(place, slot, reason, named).await;
         // Recorded or not, its two sides must not wait for what never comes.
         if let Some(episode) = &slot.episode {
             episode.closed(reason);
@@ -261,8 +281,13 @@ impl Service {
         recorded
     }
 
-    async fn record_end(&self, slot: &Slot, reason: CloseReason, named: Option<Named>) -> Result<(), AuditError> {
-        let place = self.audit.place().await?;
+    async fn record_end(
+        &self,
+        place: Place<'_>,
+        slot: &Slot,
+        reason: CloseReason,
+        named: Option<Named>,
+    ) -> Result<(), AuditError> {
         let ticket = {
             // A session that broke has nothing more to say, and is dropped all the same.
             let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,12 +305,12 @@ impl Service {
     /// Records the end of a session of which nothing but its journal is there.
     pub(super) async fn record_closed(
         &self,
+        place: Place<'_>,
         session: Arc<str>,
         pack: Option<Arc<PackRef>>,
         reason: CloseReason,
         named: Option<Named>,
     ) -> Result<(), AuditError> {
-        let place = self.audit.place().await?;
         let ticket = self.ending(&session.clone(), reason, |mut dropped| {
             dropped.push(JournalWrite { session: session.clone(), change: JournalChange::Drop });
             place.answer(named, vec![Draft::Closed(Closed { session, pack, reason })], dropped)

@@ -88,6 +88,17 @@ impl Live {
     }
 }
 
+/// What became of a session that was to be put into the table.
+#[derive(Debug)]
+pub enum Put {
+    /// It is there.
+    Ours(Arc<Slot>),
+    /// Another of its id was there.
+    Found(Arc<Slot>),
+    /// It was not wanted any more, and is not there.
+    Unwanted(Arc<Slot>),
+}
+
 /// A session that is to be put into the table.
 #[derive(Debug)]
 pub struct Opening<'a> {
@@ -182,11 +193,20 @@ impl Sessions {
     pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
         let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
         let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
-        self.put(opening, Live::new(judging, journal), now).map(|(slot, _)| slot)
+        match self.put(opening, Live::new(judging, journal), now, || true)? {
+            Put::Ours(slot) | Put::Found(slot) | Put::Unwanted(slot) => Ok(slot),
+        }
     }
 
-    /// Puts a session into the table, or finds the one that another call has put there meanwhile; whether it is this.
-    pub fn put(&self, opening: &Opening<'_>, live: Live, now: Duration) -> Result<(Arc<Slot>, bool), Full> {
+    /// Puts a session into the table, if it is `wanted` once all else is decided, or finds the one that another call has
+    /// put there meanwhile.
+    pub fn put(
+        &self,
+        opening: &Opening<'_>,
+        live: Live,
+        now: Duration,
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<Put, Full> {
         let Opening { id, agent, mode, served, pack, ref episode } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
@@ -200,14 +220,17 @@ impl Sessions {
         });
         let mut table = self.table();
         if let Some(entry) = table.by_id.get(id) {
-            return Ok((entry.slot.clone(), false));
+            return Ok(Put::Found(entry.slot.clone()));
         }
         if table.by_id.len() >= self.limits.sessions {
             table.forget_oldest_ended().ok_or(Full { limit: self.limits.sessions })?;
         }
+        if !wanted() {
+            return Ok(Put::Unwanted(slot));
+        }
         *table.generations.entry(slot.generation).or_default() += 1;
         table.by_id.insert(slot.id.clone(), Entry { slot: slot.clone(), ended: false });
-        Ok((slot, true))
+        Ok(Put::Ours(slot))
     }
 
     /// The bounds.
@@ -226,21 +249,42 @@ impl Sessions {
         }
     }
 
-    /// Takes out the sessions that nobody has asked for within the idle time; of each, whether it had ended.
-    pub fn take_idle(&self, now: Duration) -> Vec<(Arc<Slot>, bool)> {
-        let Some(oldest) = now.checked_sub(self.limits.ttl).map(millis) else { return Vec::new() };
+    /// Open sessions that nobody has asked for within the idle time.
+    pub fn idle(&self, now: Duration) -> Vec<Arc<Slot>> {
+        let table = self.table();
+        let idle = table.by_id.values().filter(|e| !e.ended && self.is_idle(&e.slot, now));
+        idle.map(|e| e.slot.clone()).collect()
+    }
+
+    /// Takes an open session out, if it is still idle; whether it was.
+    pub fn take_idle(&self, slot: &Arc<Slot>, now: Duration) -> bool {
         let mut table = self.table();
-        let idle = table.by_id.extract_if(|_, e| e.slot.touched.load(Ordering::Relaxed) < oldest);
-        let idle: Vec<Entry> = idle.map(|(_, entry)| entry).collect();
-        for entry in idle.iter().filter(|e| !e.ended) {
-            table.closed(entry.slot.generation);
+        let entry = table.by_id.get(&slot.id);
+        let idle = entry.is_some_and(|e| Arc::ptr_eq(&e.slot, slot) && !e.ended && self.is_idle(slot, now));
+        if idle {
+            table.by_id.remove(&slot.id);
+            table.closed(slot.generation);
         }
-        if idle.iter().any(|e| e.ended) {
-            let Table { by_id, ended, .. } = &mut *table;
-            ended.retain(|slot| by_id.get(&slot.id).is_some_and(|e| Arc::ptr_eq(&e.slot, slot)));
-        }
-        drop(table);
-        idle.into_iter().map(|entry| (entry.slot, entry.ended)).collect()
+        idle
+    }
+
+    /// Takes out the ended sessions that nobody has asked for within the idle time; gives their number.
+    pub fn forget_idle_ended(&self, now: Duration) -> usize {
+        let mut table = self.table();
+        let Table { by_id, ended, .. } = &mut *table;
+        let before = ended.len();
+        ended.retain(|slot| {
+            let idle = self.is_idle(slot, now);
+            if idle {
+                by_id.remove(&slot.id);
+            }
+            !idle
+        });
+        before - ended.len()
+    }
+
+    fn is_idle(&self, slot: &Slot, now: Duration) -> bool {
+        now.checked_sub(self.limits.ttl).is_some_and(|oldest| slot.touched.load(Ordering::Relaxed) < millis(oldest))
     }
 
     /// Takes a session out; nothing if it is not there. Whether it had ended.

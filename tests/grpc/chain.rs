@@ -112,7 +112,9 @@ async fn a_running_server_verifies_exports_erases_and_prunes() {
     assert_eq!((verified.whole, verified.erased_payloads), (true, 1));
 
     // Each request was a commit of its own, so its block goes as a whole.
-    let pruned = audit.prune(PruneRequest { first_kept_record: 9, ..Default::default() }).await.unwrap().into_inner();
+    let named = PruneRequest { first_kept_record: 9, request_id: "p".to_owned() };
+    let pruned = audit.prune(named.clone()).await.unwrap().into_inner();
+    assert_eq!(audit.prune(named).await.unwrap().into_inner(), pruned, "told again and done once");
     assert_eq!(pruned.first_record, 8);
     let lines = export(&house, 0).await;
     // With the records of erasing and pruning, the head and the end.

@@ -369,17 +369,23 @@ async fn reloads_under_load_fail_no_call_and_mix_no_answer() {
                 }
                 let session = format!("caller-{caller}-{n}");
                 let mut digest = None;
-                // The second request of a session may come after a reload: it is judged by the set of the first.
+                // The second request of a session may come after a reload: an episode is judged by the set of the first,
+                // a gate by the new one, and says so.
+                let mode = if n % 2 == 0 { Mode::Episode } else { Mode::Gate };
                 for seq in 0..2 {
-                    let answer = engine.observe(request(&session, items(seq, [pays(&[500])]))).await.unwrap();
-                    let answer = answer.into_inner();
+                    let ask = request(&session, items(seq, [pays(&[500])]));
+                    let ask = ObserveRequest { mode: mode.into(), ..ask };
+                    let answer = engine.observe(ask).await.unwrap().into_inner();
                     calls.fetch_add(1, Ordering::SeqCst);
                     assert_eq!(answer.results[0].hits.len(), FILES);
                     let rounds = rounds(&answer);
                     assert_eq!(rounds.len(), 1, "an answer of several sets: {rounds:?}");
                     let round = rounds.first().unwrap().clone();
                     assert_eq!(*seen.entry(answer.pack_digest.clone()).or_insert(round.clone()), round);
-                    assert_eq!(*digest.get_or_insert(answer.pack_digest.clone()), answer.pack_digest);
+                    let before = digest.replace(answer.pack_digest.clone()).unwrap_or(answer.pack_digest.clone());
+                    let moved = if before == answer.pack_digest { String::new() } else { before };
+                    assert_eq!(answer.previous_pack_digest, moved);
+                    assert!(mode == Mode::Gate || moved.is_empty(), "an episode keeps its rules");
                 }
             }
             seen

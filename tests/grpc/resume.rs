@@ -246,3 +246,66 @@ async fn a_session_moves_to_another_server_with_the_same_key_and_nothing_is_show
     let unknown = here.engine().await.export_session(unknown).await.unwrap_err();
     assert_eq!((unknown.code(), reason(&unknown).0.as_str()), (Code::NotFound, "SESSION_NOT_KEPT"));
 }
+
+#[tokio::test]
+async fn a_close_that_cannot_be_recorded_closes_nothing_and_can_be_repeated() {
+    let store = std::sync::Arc::new(probity::audit::FaultyStore::default());
+    let house = House::over(store.clone()).await;
+    observe(&house, request("s", items(0, [user("a")]))).await.unwrap();
+    let close = |name: &str| CloseSessionRequest { session_id: "s".to_owned(), request_id: name.to_owned() };
+    store.fail();
+    // The first is on its way when the failure shows; the others find it.
+    assert_eq!(observe(&house, request("t", items(0, [user("a")]))).await.unwrap_err().code(), Code::Unavailable);
+    for name in ["one", "one", "two"] {
+        let failed = house.engine().await.close_session(close(name)).await.unwrap_err();
+        assert_eq!(failed.code(), Code::Unavailable);
+    }
+    store.heal();
+    loop {
+        match house.engine().await.close_session(close("one")).await {
+            Ok(_) => break,
+            Err(status) => assert_eq!(status.code(), Code::Unavailable),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    house.engine().await.close_session(close("one")).await.unwrap();
+    assert_eq!(closed(&house).await, [("s".to_owned(), "asked".to_owned())]);
+    let gone = observe(&house, request("s", items(1, [user("b")]))).await.unwrap_err();
+    assert_eq!(reason(&gone).0, "SESSION_NOT_OPEN");
+    // One that has ended by itself: its closing has a name as well.
+    observe(&house, request("ended", items(0, [user("a"), end()]))).await.unwrap();
+    for _ in 0..2 {
+        let close = CloseSessionRequest { session_id: "ended".to_owned(), request_id: "three".to_owned() };
+        house.engine().await.close_session(close).await.unwrap();
+    }
+}
+
+/// A session that is taken up takes its time; who closes it meanwhile has closed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_closed_while_it_is_taken_up_stays_closed() {
+    let mut house = House::start().await;
+    for round in 0..6u64 {
+        let session = format!("s{round}");
+        for part in 0..4u64 {
+            let bodies = (0..100).map(|_| pays(&[500; 10]));
+            observe(&house, request(&session, items(part * 100, bodies))).await.unwrap();
+        }
+        house.restart().await;
+        let (mut closer, mut caller) = (house.engine().await, house.engine().await);
+        let close = CloseSessionRequest { session_id: session.clone(), request_id: String::new() };
+        let next = request(&session, items(400, [user("x")]));
+        let (closing, going) = tokio::join!(
+            async {
+                tokio::time::sleep(Duration::from_millis(round * 7)).await;
+                closer.close_session(close).await
+            },
+            caller.observe(next),
+        );
+        closing.unwrap();
+        let ask = QueryRecordsRequest { session_id: session.clone(), page_size: 1000, ..Default::default() };
+        let records = house.audit_api().await.query_records(ask).await.unwrap().into_inner().records;
+        assert!(matches!(records.last().unwrap().body, Some(Body::Closed(_))), "{round}: {going:?}");
+        let after = observe(&house, request(&session, items(401, [user("y")]))).await.unwrap_err();
+        assert_eq!(reason(&after).0, "SESSION_NOT_OPEN");
+    }
+}

@@ -11,7 +11,7 @@ use crate::audit::store::{StoreError, Tidied};
 use super::{
     SledStore,
     keys::failed,
-    opened::{Opened, opening},
+    opened::{Opened, sled_at},
 };
 
 /// Below this size of the folder nothing is looked at.
@@ -110,7 +110,7 @@ impl SledStore {
     fn copy_into(&self, folder: &Path) -> Result<(), StoreError> {
         *self.appending.lock().unwrap_or_else(PoisonError::into_inner) = Some(BTreeSet::new());
         let noting = Noting(self);
-        let db = Opened::config(folder, self.cache_bytes).open().map_err(|e| opening(folder, e))?;
+        let db = sled_at(folder, self.cache_bytes)?;
         let (mut batch, mut waiting) = (sled::Batch::default(), 0);
         self.walk(|key, value| {
             batch.insert(key, value);

@@ -67,6 +67,11 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), current: Mutex::new(current), _lock: lock })
     }
 
+    /// Whether it is written down which store is the one: then it was made to its end.
+    pub(super) fn is_named(&self) -> bool {
+        named(&self.path).is_ok_and(|name| name.is_some())
+    }
+
     /// The folder of the store.
     pub(super) fn store(&self) -> PathBuf {
         self.path.join(store(self.current()))
@@ -99,10 +104,11 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes every store but the current one. Nothing reads them, so what cannot be removed now can wait.
+    /// Removes what a copy has left: the one that it was made of, or the one that was not made to its end. Nothing reads
+    /// them, so what cannot be removed now can wait.
     pub(super) fn sweep(&self) {
         let current = self.current();
-        for other in stores(&self.path).unwrap_or_default().into_iter().filter(|n| *n != current) {
+        for other in [current.checked_sub(1), current.checked_add(1)].into_iter().flatten() {
             let _ = fs::remove_dir_all(self.path.join(store(other)));
         }
     }
@@ -126,7 +132,7 @@ pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(at(source)),
     }
-    let aside = (1u64..).map(|n| path.join(format!("{DAMAGED}{n}"))).find(|folder| !folder.exists());
+    let aside = (1u64..).map(|n| path.join(format!("{DAMAGED}{n}"))).find(|folder| folder.symlink_metadata().is_err());
     let aside = aside.ok_or_else(|| at(io::Error::other("no name is left")))?;
     let parts = || -> io::Result<()> {
         fs::create_dir(&aside)?;
@@ -151,7 +157,8 @@ fn store(number: u64) -> String {
 
 fn numbered(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(STORE)?;
-    digits.parse().ok().filter(|n: &u64| n.to_string() == digits)
+    // The last number has no next one.
+    digits.parse().ok().filter(|n: &u64| n.to_string() == digits && *n < u64::MAX)
 }
 
 /// The numbers of the stores in a folder.

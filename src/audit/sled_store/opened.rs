@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -36,10 +36,26 @@ impl Opened {
         sled::Config::new().path(folder).cache_capacity(cache_bytes).flush_every_ms(None)
     }
 
+    /// Opens the folder of a store that there must be.
+    pub(super) fn existing(folder: &Path, cache_bytes: u64) -> Result<Opened, StoreError> {
+        // sled would make an empty one in its place.
+        if fs::metadata(folder.join(SLED_FILE)).map_or(0, |file| file.len()) == 0 {
+            return Err(StoreError::Damaged(format!("{} holds no store", folder.display())));
+        }
+        let db = sled_at(folder, cache_bytes)?;
+        match db.get(b"format").map_err(failed)? {
+            Some(_) => Opened::made_or(db, folder, None),
+            None => Err(StoreError::Damaged(format!("{} holds no store", folder.display()))),
+        }
+    }
+
     /// Opens the folder of a store, or makes a store in it: one that begins behind `base`, or a new one. With a base
     /// there must not be one.
     pub(super) fn at(folder: &Path, cache_bytes: u64, base: Option<Head>) -> Result<Opened, StoreError> {
-        let db = Opened::config(folder, cache_bytes).open().map_err(|e| opening(folder, e))?;
+        Opened::made_or(sled_at(folder, cache_bytes)?, folder, base)
+    }
+
+    fn made_or(db: sled::Db, folder: &Path, base: Option<Head>) -> Result<Opened, StoreError> {
         let at = |source| StoreError::Open { path: folder.to_owned(), source };
         match db.get(b"format").map_err(failed)? {
             Some(_) if base.is_some() => return Err(StoreError::Exists { path: folder.to_owned() }),
@@ -150,6 +166,36 @@ impl Opened {
     pub(super) fn stored_tally(&self, key: &[u8]) -> Result<Tally, StoreError> {
         self.db.get(key).map_err(failed)?.map_or(Ok(Tally::default()), |bytes| tally_of(&bytes))
     }
+}
+
+/// Opens sled. It keeps snapshots beside its log, to open faster, and makes all of them of the log: one that it could not
+/// write to its end, as on a full disk, must not keep it from opening.
+pub(super) fn sled_at(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    let open = || Opened::config(folder, cache_bytes).open();
+    remove_snapshots(folder, |name| name.ends_with(".generating"))?;
+    match open() {
+        Err(sled::Error::Corruption { .. }) => {
+            remove_snapshots(folder, |_| true)?;
+            open()
+        }
+        opened => opened,
+    }
+    .map_err(|e| opening(folder, e))
+}
+
+fn remove_snapshots(folder: &Path, which: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with("snap.") && which(name)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn opening(path: &Path, e: sled::Error) -> StoreError {

@@ -253,3 +253,40 @@ fn a_damaged_store_is_set_aside_whole_and_another_takes_its_place() {
     assert_eq!(read(&open_sled(&aside), 1).len(), 1);
     assert_eq!(SledStore::set_aside(folder.path()).unwrap(), folder.path().join("damaged-2"));
 }
+
+#[test]
+fn a_snapshot_that_was_not_written_to_its_end_keeps_nothing_from_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_sled(folder.path());
+    commit(&store, &[judged("s1", 0, full_step())]);
+    drop(store);
+    fs::write(folder.path().join("store-1/snap.0000000000000010.generating"), "").unwrap();
+    fs::write(folder.path().join("store-1/snap.0000000000000020"), "no snapshot").unwrap();
+    let store = open_sled(folder.path());
+    assert_eq!(read(&store, 1).len(), 1);
+    assert!(verify_store(&store, Trust::default()).unwrap().is_whole());
+}
+
+#[test]
+fn an_empty_folder_is_no_store_once_one_was_there() {
+    let damaged = |folder: &Path| {
+        let opened = SledStore::open(folder, 1 << 20);
+        assert!(matches!(&opened, Err(StoreError::Damaged(why)) if why.contains("holds no store")), "{opened:?}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_sled(folder.path());
+    commit(&store, &[judged("s1", 0, full_step())]);
+    drop(store);
+    let db = folder.path().join("store-1/db");
+    let whole = fs::read(&db).unwrap();
+    fs::write(&db, "").unwrap();
+    damaged(folder.path());
+    fs::remove_file(&db).unwrap();
+    damaged(folder.path());
+    assert!(!db.exists(), "nothing is made in its place");
+    // One that stands beside it is nobody's to remove.
+    fs::create_dir(folder.path().join("store-9")).unwrap();
+    fs::write(&db, whole).unwrap();
+    assert_eq!(read(&open_sled(folder.path()), 1).len(), 1);
+    assert!(folder.path().join("store-9").exists());
+}

@@ -241,12 +241,15 @@ impl Service {
             return Ok(());
         }
         let place = self.audit.place().await?;
+        // Where the end has two records there is a place for each before the first is handed in.
+        let second = if reason == EndReason::Limit { Some(self.audit.place().await?) } else { None };
         let seq = episode.room.borrow().next_item();
         let end = Item { seq, print: self.prints().end(), body: ItemBody::End };
         let judged = async {
             let observed = self.judge_in(slot, std::slice::from_ref(&end), None, place)?.finish().await?;
-            if reason == EndReason::Limit {
-                let closed = self.record_closed(slot.id.clone(), Some(slot.pack.clone()), CloseReason::Limit, None);
+            if let Some(place) = second {
+                let pack = Some(slot.pack.clone());
+                let closed = self.record_closed(place, slot.id.clone(), pack, CloseReason::Limit, None);
                 closed.await.map_err(ObserveError::Audit)?;
             }
             Ok::<_, ObserveError>(observed)
@@ -266,9 +269,14 @@ impl Service {
     async fn give_up(&self, slot: &Arc<Slot>, episode: &Episode) {
         episode.closed(CloseReason::Lost);
         // Closed for another reason, it is out of the table already.
-        if let Some((slot, false)) = self.sessions.take_this(slot)
-            && let Err(e) = self.close_slot(&slot, CloseReason::Lost, None).await
-        {
+        let recorded = async {
+            let place = self.audit.place().await?;
+            match self.sessions.take_this(slot) {
+                Some((slot, false)) => self.close_slot(place, &slot, CloseReason::Lost, None).await,
+                _ => Ok(()),
+            }
+        };
+        if let Err(e) = recorded.await {
             tracing::warn!(error = %e, "the end of an episode was not recorded");
         }
     }

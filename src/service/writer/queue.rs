@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::audit::{Draft, JournalWrite, KeptSet, Loss};
+use crate::audit::{Draft, JournalChange, JournalWrite, KeptSet, Loss};
 
 use super::{Acknowledged, Named, Recorded};
 
@@ -47,6 +47,8 @@ pub(super) struct Queue {
 struct Waiting {
     entries: VecDeque<Entry>,
     lost: Loss,
+    /// Journals that what was given up would have dropped.
+    drops: Vec<JournalWrite>,
     closed: bool,
     /// The writer is gone: what comes now is dropped, and whoever waits for it is told by that.
     finished: bool,
@@ -69,6 +71,8 @@ pub(super) struct Group {
     pub(super) entries: Vec<Taken>,
     /// What was given up before.
     pub(super) lost: Option<Loss>,
+    /// Journals that it would have dropped.
+    pub(super) drops: Vec<JournalWrite>,
     /// Whether there is time for a checkpoint: nothing came for a while, or this is the end.
     pub(super) at_leisure: bool,
     /// Whether nothing more will come behind this.
@@ -127,6 +131,9 @@ impl Queue {
                 note(&mut waiting.lost, session, *seq);
             }
         }
+        // What a session that has ended kept goes all the same.
+        let drops = entry.journal.into_iter().filter(|write| matches!(write.change, JournalChange::Drop));
+        waiting.drops.extend(drops);
         drop(waiting);
         if let Some(done) = entry.done {
             // A caller that has gone away needs no answer.
@@ -154,6 +161,7 @@ impl Queue {
         let taken = waiting.entries.len().min(most);
         let entries = waiting.entries.drain(..taken).map(Entry::without_place).collect();
         let lost = (waiting.lost.count > 0).then(|| std::mem::take(&mut waiting.lost));
+        let drops = std::mem::take(&mut waiting.drops);
         // A caller that has a place may still be judging, and will hand in.
         let last = waiting.closed && waiting.entries.is_empty() && self.free.available_permits() >= self.places;
         let at_leisure = last || (taken == 0 && !waiting.closed);
@@ -161,7 +169,7 @@ impl Queue {
             // Nobody says when a place is given back unused.
             drop(self.arrived.wait_timeout(waiting, PLACES_ASKED));
         }
-        Group { entries, lost, at_leisure, last }
+        Group { entries, lost, drops, at_leisure, last }
     }
 
     /// The writer is gone.

@@ -64,7 +64,7 @@ impl Run {
     pub(super) fn serve(mut self) -> bool {
         let _finish = Finish(self.queue.clone());
         loop {
-            let Group { entries, lost, at_leisure, last } = self.queue.take(self.settings.group, PATIENCE);
+            let Group { entries, lost, drops, at_leisure, last } = self.queue.take(self.settings.group, PATIENCE);
             self.at_millis = self.at_millis.max(unix_millis());
             let mut waiting = Vec::with_capacity(entries.len());
             let mut signals = false;
@@ -72,6 +72,7 @@ impl Run {
                 tracing::error!(judgements = lost.count, "the audit queue was full: judgements were not recorded");
                 self.builder.push(&Draft::Lost(Arc::new(lost)), self.at_millis);
             }
+            self.builder.journal(drops);
             for Taken { drafts, journal, named, rules, done } in entries {
                 for draft in &drafts {
                     signals |= matches!(draft, Draft::Drift(_));
