@@ -20,7 +20,7 @@ use probity::{
     audit::{Body, scan},
     config::Watch,
     engine::load_rules,
-    grpc::wire::{GetStatusRequest, ObserveResponse, ReloadRequest},
+    grpc::wire::{GetStatusRequest, Mode, ObserveRequest, ObserveResponse, ReloadRequest},
 };
 use tokio::time::sleep;
 
