@@ -3,10 +3,12 @@
 //!
 //! No timer forms a group: while one commit is made safe, the next group gathers in the queue. The queue is bounded;
 //! what happens at the bound is a setting. When the store fails, callers are told at once and nothing more is taken
-//! in; what was taken in before is kept and stored as soon as the store works again.
+//! in; what was taken in before is kept and stored as soon as the store works again. A store that does not come back is
+//! told as one that fails, to all but those whose commit it holds up: they wait until their deadline.
 
 mod queue;
 mod run;
+mod stall;
 #[cfg(test)]
 mod tests;
 

@@ -19,6 +19,7 @@ use crate::{
 use super::{
     Acknowledged, AuditError, Named, Recorded, WriterSettings,
     queue::{Group, Queue, Taken},
+    stall::{self, Stall},
 };
 
 /// How long the writer waits for something to do before it thinks of checkpoints.
@@ -36,6 +37,7 @@ pub(super) struct Run {
     queue: Arc<Queue>,
     settings: WriterSettings,
     failed: watch::Sender<Option<AuditError>>,
+    stall: Stall,
     stored: watch::Sender<RecordNumber>,
     builder: BatchBuilder,
     /// The time of the last record: times never go back, whatever the clock does.
@@ -57,7 +59,8 @@ impl Run {
         getrandom::fill(&mut salt_key).map_err(|e| StoreError::Io(io::Error::other(e)))?;
         let builder = BatchBuilder::new(head, salt_key);
         let at_millis = last_time(store.as_ref(), head)?;
-        Ok(Run { store, queue, settings, failed, stored, builder, at_millis, checked: head.last })
+        let stall = Stall::new(failed.clone(), stall::LIMIT)?;
+        Ok(Run { store, queue, settings, failed, stall, stored, builder, at_millis, checked: head.last })
     }
 
     /// Stores what is handed in until the queue is closed; true if all of it was stored.
@@ -92,7 +95,7 @@ impl Run {
             let checkpoint = self.checkpoint(at_leisure);
             let batch = self.builder.finish();
             if !batch.is_empty() {
-                if let Err(e) = self.store.append(&batch, self.safety())
+                if let Err(e) = self.stall.during(|| self.store.append(&batch, self.safety()))
                     && !self.outlast(e, &batch, &mut waiting)
                 {
                     return false;
@@ -159,7 +162,7 @@ impl Run {
             pause = (pause * 2).min(LONGEST_PAUSE);
             let stored = match self.store.recover() {
                 Ok(head) if head == batch.after => Ok(()),
-                Ok(head) if head == batch.before => self.store.append(batch, self.safety()),
+                Ok(head) if head == batch.before => self.stall.during(|| self.store.append(batch, self.safety())),
                 Ok(Head { last, .. }) => {
                     tracing::error!(last, "the audit store does not hold what was written; nothing more is recorded");
                     return false;
