@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import grpc
 from episode import TOOLS, Side, episode, scripted_auditor, scripted_model
 from gate import Gate, run_agent
 from probe import probe
-from stubs import drift_pb, pb, services
+from stubs import audit_pb, audit_services, drift_pb, pb, rules_pb, rules_services, services
 from verify_export import Fault, verify
 
 HERE = Path(__file__).resolve().parent
@@ -31,11 +32,14 @@ def free_port():
 
 
 class Server:
+    def __init__(self, *settings, rules=ROOT / "rules"):
+        self.settings = ["--rules", str(rules), *settings]
+
     def __enter__(self):
         self.data = tempfile.TemporaryDirectory()
         self.target = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
-            [BIN, "serve", "--rules", str(ROOT / "rules"), "--data", self.data.name, "--listen", self.target],
+            [BIN, "serve", "--data", self.data.name, "--listen", self.target, *self.settings],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.channel = grpc.insecure_channel(self.target)
         try:
@@ -309,11 +313,11 @@ class VerifyTest(unittest.TestCase):
 
     def test_it_takes_what_is_whole_and_finds_what_is_not(self):
         lines = self.recorded()
-        number, link = verify(iter(lines))
-        self.assertEqual((number, link), (len(lines) - 2, json.loads(lines[-1])["end"]["link"]))
+        number, link, confirmed = verify(iter(lines))
+        self.assertEqual((number, link, confirmed), (len(lines) - 2, json.loads(lines[-1])["end"]["link"], 0))
         store = json.loads(lines[0])["store"]
         kept = json.dumps({"checkpoint": 1, "store": store, "last": number, "link": link, "at_millis": 0})
-        self.assertEqual(verify(iter(lines), [kept])[0], number)
+        self.assertEqual(verify(iter(lines), [kept]), (number, link, 1))
 
         def fault(changed, checkpoints=()):
             with self.assertRaises(Fault) as raised:
@@ -329,13 +333,113 @@ class VerifyTest(unittest.TestCase):
                 record[at] ^= 1
                 found = fault(lines[:n] + [json.dumps(changed)] + lines[n + 1:])
                 self.assertTrue(found.startswith(f"record {n}: "), found)
-            self.assertTrue(fault(lines[:n] + lines[n + 1:]).startswith((f"record {n}: ", "the export is cut")))
+            self.assertTrue(fault(lines[:n] + lines[n + 1:]).startswith((f"record {n}: ", "the chain ends")))
             shown = told | {"reads": told["reads"] | {"pack": None}}
             self.assertIn("what is shown", fault(lines[:n] + [json.dumps(shown)] + lines[n + 1:]))
         cut = {"last": number - 1, "link": json.loads(lines[number - 1])["link"]}
         shorter = lines[:number] + [json.dumps({"end": cut})]
         verify(iter(shorter))
         self.assertIn("are gone", fault(shorter, [kept]))
+        head = json.loads(lines[0])
+        other = json.dumps(head | {"store": "ab" * 16})
+        self.assertEqual(fault([other] + lines[1:]), "the chain does not begin with its store")
+        stray = json.loads(lines[number]) | {"payload": base64.b64encode(b"x" * 40).decode()}
+        self.assertIn("its bytes tell of none", fault(lines[:number] + [json.dumps(stray)] + lines[number + 1:]))
+        for behind in (lines[1], lines[-1], ""):
+            with self.assertRaisesRegex(ValueError, f"line {number + 3}: a line behind"):
+                verify(iter(lines + [behind]))
+
+    def export(self, *place):
+        return subprocess.run([BIN, "audit", "export", *place], check=True, capture_output=True,
+                              text=True).stdout.splitlines()
+
+    def both(self, lines, checkpoints):
+        """What both verifiers say: exit codes, and how many checkpoints the chain goes through."""
+        with tempfile.TemporaryDirectory() as folder:
+            (file := Path(folder, "export")).write_text("\n".join(lines))
+            (kept := Path(folder, "kept")).write_text("\n".join(checkpoints))
+            rust = subprocess.run([BIN, "audit", "verify", "--format", "json", "--export", file, "--checkpoints", kept],
+                                  capture_output=True, text=True)
+            python = subprocess.run([sys.executable, HERE / "verify_export.py", file, kept],
+                                    capture_output=True, text=True)
+        report = json.loads(rust.stdout) if rust.stdout else {}
+        self.assertEqual(rust.returncode, python.returncode, (rust.stdout, rust.stderr, python.stdout, python.stderr))
+        if python.returncode == 0:
+            self.assertIn(f"{report['confirmed_checkpoints']} of {len(checkpoints)}", python.stdout)
+        return python.returncode, report.get("confirmed_checkpoints"), report.get("faults", [])
+
+    def test_it_reads_what_a_server_records_of_moving_erasing_refusing_and_pruning(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        rules, kept = folder / "rules", folder / "checkpoints.jsonl"
+        shutil.copytree(ROOT / "rules", rules)
+        pack = rules / "traveldesk/pack.yaml"
+        said = pack.read_text(encoding="utf-8")
+        with Server("--watch", "off", "--audit-checkpoint-file", str(kept), "--audit-checkpoint-every", "2",
+                    rules=rules) as server:
+            engine, audit = (stub(server.channel) for stub in (services.PolicyEngineStub, audit_services.AuditStub))
+            reload = rules_services.RulesStub(server.channel).Reload
+
+            def observe(seq):
+                item = pb.Item(seq=seq, message_json=json.dumps({"role": "user", "content": "hello"}).encode())
+                engine.Observe(pb.ObserveRequest(session_id="g", pack="traveldesk", mode=pb.MODE_GATE, items=[item]))
+
+            observe(0)
+            pack.write_text(said.replace("version: 1.0.0", "version: 1.1.0"), encoding="utf-8")
+            reload(rules_pb.ReloadRequest())
+            observe(1)
+            next((rules / "traveldesk/policies").iterdir()).write_text("policy", encoding="utf-8")
+            with self.assertRaises(grpc.RpcError):
+                reload(rules_pb.ReloadRequest())
+            for session in ("leaks", "erased"):
+                probe(server.channel, Model(snapshot=LEAKS), session, probe_id="dd_01", client_judge=True)
+            audit.ErasePayloads(audit_pb.ErasePayloadsRequest(session_id="erased"))
+            engine.CloseSession(pb.CloseSessionRequest(session_id="g"))
+            whole = self.export("--server", server.target)
+            pruned = audit.Prune(audit_pb.PruneRequest(first_kept_record=8)).first_record
+            server.stop()
+            rest = self.export("--data", server.data.name)
+        checkpoints = kept.read_text().splitlines()
+        places = [json.loads(line)["last"] for line in checkpoints]
+
+        kinds = [json.loads(line)["kind"] for line in whole[1:-1]]
+        self.assertLessEqual({"activated", "judged", "moved", "refused", "drift", "erased", "closed", "checkpoint"},
+                             set(kinds))
+        signals = [json.loads(line) for line in whole if '"kind":"drift"' in line]
+        self.assertEqual({s["reads"]["session"]: "payload" in s for s in signals}, {"leaks": True, "erased": False})
+        self.assertIn("pruned", [json.loads(line).get("kind") for line in rest])
+        base = json.loads(rest[0])["base"]["last"]
+        self.assertEqual((pruned, base > 0), (base + 1, True))
+
+        within = [line for line, place in zip(checkpoints, places) if place <= len(whole) - 2]
+        self.assertEqual(self.both(whole, within), (0, len(within), []))
+        self.assertEqual(self.both(whole, []), (0, 0, []))
+        # What a checkpoint tells of what was pruned is not confirmed, and no fault beside others.
+        self.assertEqual(self.both(rest, checkpoints), (0, sum(place >= base for place in places), []))
+        self.assertEqual(self.both(rest, [])[0], 0)
+        early = [line for line, place in zip(checkpoints, places) if place < base]
+        self.assertTrue(early)
+        code, confirmed, faults = self.both(rest, early)
+        self.assertEqual((code, confirmed, len(faults)), (1, 0, 1))
+        with self.assertRaises(Fault) as raised:
+            verify(iter(rest), early)
+        self.assertEqual(faults, [str(raised.exception)])
+
+        # One checkpoint is as good as another of the same place: both must fit.
+        twice = json.loads(within[-1])
+        false = json.dumps(twice | {"link": "00" * 32})
+        self.assertEqual(self.both(whole, [false, within[-1]])[0], 1)
+        # What is shown of a signal.
+        at = next(n for n, line in enumerate(whole) if '"kind":"drift"' in line)
+        told = json.loads(whole[at])
+        for field, value in (("score", 0.25), ("erased", True), ("escape", False), ("probes_sent", 99)):
+            changed = json.dumps(told | {"reads": told["reads"] | {field: value}})
+            self.assertEqual(self.both(whole[:at] + [changed] + whole[at + 1:], [])[0], 1, field)
+        for payload in (b"", b"short", b"x" * 40):
+            changed = json.dumps(told | {"payload": base64.b64encode(payload).decode()})
+            self.assertEqual(self.both(whole[:at] + [changed] + whole[at + 1:], [])[0], 1, payload)
+        self.assertEqual(self.both(whole + [whole[1]], [])[0], 2)
+        self.assertEqual(self.both(whole[:-1], [])[0], 2)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,18 +2,19 @@
 
 It follows the hash chain over the bytes of each record, reads those bytes, and compares them with what the line shows.
 Usage: verify_export.py FILE [CHECKPOINTS]; CHECKPOINTS is a file that was kept elsewhere, a checkpoint a line, as
-`--audit-checkpoint-file` writes it. Exit code 0: whole; 1: it is not; 2: not an export. Signatures are left to
-`probity audit verify`, since the standard library has no Ed25519.
+`--audit-checkpoint-file` writes it, and the chain must go through one of them at least. Exit code 0: whole; 1: it is
+not; 2: not an export. Signatures are left to `probity audit verify`, since the standard library has no Ed25519.
 """
 
 import base64
 import datetime
 import hashlib
 import json
+import struct
 import sys
 
 KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost",
-         9: "erased", 10: "pruned", 11: "refused", 12: "set_aside"}
+         9: "erased", 10: "pruned", 11: "refused", 12: "set_aside", 13: "moved"}
 EFFECTS = {1: "allow", 2: "review", 3: "deny"}
 POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
@@ -31,6 +32,8 @@ class Reader:
 
     def __init__(self, data):
         self.data, self.at = data, 0
+        # The digest of the payload, if the record has one.
+        self.payload = None
 
     def take(self, count):
         if self.at + count > len(self.data):
@@ -53,6 +56,9 @@ class Reader:
     def text(self):
         return self.take(self.number()).decode()
 
+    def real(self):
+        return struct.unpack("<d", self.take(8))[0]
+
     def hex(self, count):
         return self.take(count).hex()
 
@@ -73,7 +79,7 @@ class Reader:
         return self.listed(condition)
 
     def body(self, kind):
-        """What the record says; of drift signals the part before the figures."""
+        """What the record says; of drift signals what the line shows of it without the payload."""
         if kind == "judged":
             return {
                 "session": self.text(), "agent": self.text(), "pack": self.pack(), "mode": MODES[self.byte()],
@@ -113,12 +119,41 @@ class Reader:
             return {"session": self.text()}
         if kind == "pruned":
             return {"first_record": self.number()}
+        if kind == "moved":
+            return {"session": self.text(), "from": self.pack(), "to": self.pack()}
         if kind == "set_aside":
             return {"folder": self.text(), "reason": self.text()}
         if kind == "refused":
             return {"fingerprint": self.hex(32), "errors": self.number(), "codes": self.listed(self.text)}
-        return {"session": self.text(), "agent": self.text(), "pack": self.pack(), "calibration": self.text(),
-                "evaluation": self.text()}
+        return self.drift()
+
+    def drift(self):
+        def word():
+            return self.text() or None
+
+        def flag():
+            return self.byte() == 1
+
+        def words():
+            return self.listed(self.text)
+
+        said = {"session": self.text(), "agent": self.text(), "pack": self.pack(), "calibration": self.text(),
+                "evaluation": self.text(), "settles": flag(), "probe": self.text(), "probe_type": self.text(),
+                "library": self.text()}
+        _library_changed, _inject_as, _field = flag(), self.text(), self.real()
+        _semantic = self.real() if flag() else None
+        said["score"], _threshold, said["high"], _wants_baseline = self.real(), self.real(), flag(), flag()
+        said["category"], said["divergences"], _malformed, said["anomaly"] = word(), words(), words(), word()
+        _residual, _reverse, _unreadable, said["escape"] = words(), words(), words(), flag()
+        said["triangulation"], _reason, said["needs_baseline"] = word(), self.text(), flag()
+        _judge, _client, _client_error, _deterministic = self.text(), self.byte(), self.text(), self.byte()
+        _pairs, _agree = self.number(), self.number()
+        said |= {"confidence": self.real(), "standing": self.text(), "longitudinal": self.real(),
+                 "action": self.text(), "verdict": self.text()}
+        _max_score, said["probes_sent"] = self.real(), self.number()
+        if flag():
+            self.payload = self.hex(32)
+        return said
 
 
 def moment(millis):
@@ -126,84 +161,123 @@ def moment(millis):
     return f"{at:%Y-%m-%dT%H:%M:%S}.{millis % 1000:03}Z"
 
 
-def check_payload(line, record):
-    """A drift signal ends with the digest of its payload."""
+def check_payload(line, reader):
+    """What a record carries beside its bytes must be there as they tell, or be erased."""
+    if "payload" not in line:
+        return
+    if reader.payload is None:
+        raise Fault("it comes with a payload, and its bytes tell of none")
     payload = base64.b64decode(line["payload"])
-    digest = hashlib.sha256(b"probity audit payload 1\n" + payload).digest()
-    if record[-32:] != digest:
+    if hashlib.sha256(b"probity audit payload 1\n" + payload).hexdigest() != reader.payload:
         raise Fault("its payload was changed")
 
 
-def check_record(line, number, link):
-    """One record behind `link`; gives its own link."""
+def check_record(line, store, number, before):
+    """Record `number`, with the link `before` it; gives its own link."""
     record = base64.b64decode(line["record"])
     reader = Reader(record)
     if reader.byte() != 1:
         raise Fault("a version that is not known here")
     if (reader.number(), line["number"]) != (number, number):
         raise Fault("another record stands in its place")
-    link = hashlib.sha256(link + len(record).to_bytes(8, "big") + record).digest()
+    link = hashlib.sha256(before + len(record).to_bytes(8, "big") + record).digest()
     if link.hex() != line["link"]:
         raise Fault("it was changed, or its link was")
-    time, kind = moment(reader.number()), KINDS[reader.byte()]
+    time, kind = moment(reader.number()), KINDS.get(reader.byte())
+    if kind is None:
+        raise Fault("a kind that is not known here")
     said = reader.body(kind)
-    if kind != "drift" and reader.at != len(record):
+    if reader.at != len(record):
         raise Fault("bytes behind the record")
-    shown = line["reads"] if kind != "drift" else {key: line["reads"].get(key) for key in said}
+    place = {"store": store, "last": number - 1, "link": before.hex()}
+    if kind == "checkpoint" and {key: said[key] for key in place} != place:
+        raise Fault("the checkpoint does not fit the chain before it")
+    shown = line["reads"]
+    if kind == "drift" and isinstance(shown, dict):
+        # They are in the payload, which its digest covers.
+        shown = {key: value for key, value in shown.items() if key not in ("snapshot", "shadow", "baseline")}
+    if reader.payload is not None and "payload" not in line:
+        said["erased"] = True
     if (line["time"], line["kind"], shown) != (time, kind, said):
         raise Fault("what is shown is not what its bytes say")
-    if "payload" in line:
-        check_payload(line, record)
+    check_payload(line, reader)
     return link
 
 
+class Awaited:
+    """Checkpoints that were kept elsewhere, by the place at which the chain must go through them."""
+
+    def __init__(self, lines, store, base):
+        self.given, self.confirmed, self.base, self.places, self.before = 0, 0, base, {}, None
+        for checkpoint in map(json.loads, lines):
+            self.given += 1
+            last = checkpoint["last"]
+            if checkpoint["store"] != store:
+                raise Fault("a checkpoint is of another store")
+            if last >= base:
+                self.places.setdefault(last, []).append(checkpoint["link"])
+            else:
+                self.before = max(last, self.before or 0)
+
+    def meet(self, number, link):
+        for told in self.places.pop(number, []):
+            if told != link.hex():
+                raise Fault(f"record {number}: not the chain that a checkpoint tells of")
+            self.confirmed += 1
+
+    def finish(self, number):
+        if self.places:
+            raise Fault(f"records {number + 1} to {max(self.places)} are gone: a checkpoint tells of them")
+        if self.before is not None and not self.confirmed:
+            raise Fault(f"none of the {self.given} checkpoints from elsewhere lies on the chain that is held: it "
+                        f"begins behind record {self.base}, and they tell of record {self.before} and those before")
+
+
 def verify(lines, checkpoints=()):
-    """Verifies the lines of an export; gives the last number and its link."""
+    """Verifies the lines of an export; gives the last number, its link, and how many checkpoints are confirmed."""
     head = json.loads(next(lines))
     if head.get("probity_audit_export") != 1:
         raise ValueError("not an export")
-    number, link = head["base"]["last"], bytes.fromhex(head["base"]["link"])
-    if number == 0 and link != hashlib.sha256(b"probity audit chain 1\n" + bytes.fromhex(head["store"])).digest():
+    store, number, link = head["store"], head["base"]["last"], bytes.fromhex(head["base"]["link"])
+    if number == 0 and link != hashlib.sha256(b"probity audit chain 1\n" + bytes.fromhex(store)).digest():
         raise Fault("the chain does not begin with its store")
-    awaited = {}
-    for checkpoint in map(json.loads, checkpoints):
-        if checkpoint["store"] != head["store"]:
-            raise Fault("a checkpoint is of another store")
-        if checkpoint["last"] >= number:
-            awaited[checkpoint["last"]] = checkpoint["link"]
+    awaited = Awaited(checkpoints, store, number)
+    awaited.meet(number, link)
     end = None
-    for line in map(json.loads, lines):
+    for at, text in enumerate(lines, 2):
         if end is not None:
-            raise ValueError("lines behind the end")
-        if awaited.pop(number, link.hex()) != link.hex():
-            raise Fault(f"record {number}: not the chain that a checkpoint tells of")
+            raise ValueError(f"line {at}: a line behind the one that says where the chain ends")
+        line = json.loads(text)
         if "end" in line:
             end = line["end"]
             continue
         try:
-            link = check_record(line, number + 1, link)
+            link = check_record(line, store, number + 1, link)
         except (Fault, KeyError, UnicodeDecodeError) as fault:
             raise Fault(f"record {number + 1}: {fault}") from fault
         number += 1
-    if end is None or (end["last"], end["link"]) != (number, link.hex()):
-        raise Fault("the export is cut")
-    if awaited:
-        raise Fault(f"records {number + 1} to {max(awaited)} are gone: a checkpoint tells of them")
-    return number, link.hex()
+        awaited.meet(number, link)
+    if end is None:
+        raise ValueError("it is cut: its last line must say where the chain ends")
+    if (end["last"], end["link"]) != (number, link.hex()):
+        raise Fault(f"the chain ends at record {number}, and the export says that it ends at record {end['last']}")
+    awaited.finish(number)
+    return number, link.hex(), awaited.confirmed
 
 
 def main(path, checkpoints=None):
     kept = [line for line in open(checkpoints) if line.strip()] if checkpoints else []
     try:
         with open(path) as lines:
-            number, link = verify(lines, kept)
+            number, link, confirmed = verify(lines, kept)
     except Fault as fault:
         print(f"FAULT: {fault}")
         return 1
     except (ValueError, StopIteration) as error:
         print(f"{path}: not an export: {error}", file=sys.stderr)
         return 2
-    print(f"whole up to record {number}, which has link {link}; {len(kept)} checkpoints from elsewhere confirmed")
+    print(f"whole up to record {number}, which has link {link}; {confirmed} of {len(kept)} checkpoints from elsewhere "
+          "confirmed")
     return 0
 
 

@@ -133,7 +133,7 @@ pub struct Imported {
     pub payload: Option<Payload>,
 }
 
-/// Verifies an export, and shows each record that holds.
+/// Verifies an export, and shows each record that holds. Its last line must be the one that says where the chain ends.
 pub fn verify_export<E: From<ExportError>>(
     lines: impl IntoIterator<Item = Result<String, E>>,
     trust: Trust,
@@ -156,11 +156,20 @@ pub fn verify_export<E: From<ExportError>>(
     begin(base)?;
     let mut verifier = Verifier::new(base, trust);
     let mut going = true;
-    for line in lines {
+    while let Some(line) = lines.next() {
         let (line, told) = match read(line)? {
             (line, Line::Record(told)) => (line, told),
             (line, Line::End { end }) => {
                 let end = Head { store: base.store, last: end.last, link: Digest::new(unhex(line, LINK, &end.link)?) };
+                // Nothing vouches for what stands there, and somebody may take it for a part of the export.
+                if let Some((line, text)) = lines.next() {
+                    text?;
+                    return Err(ExportError::Form {
+                        line,
+                        what: "a line behind the one that says where the chain ends",
+                    }
+                    .into());
+                }
                 return Ok(verifier.finish(end));
             }
             (line, Line::Head { .. }) => {
@@ -174,18 +183,40 @@ pub fn verify_export<E: From<ExportError>>(
         let bytes = decode("`record` is not base64", &told.record)?;
         let link = Digest::new(unhex(line, LINK, &told.link)?);
         let payload = told.payload.as_deref().map(|text| decode("`payload` is not base64", text)).transpose()?;
-        let payload = payload.and_then(Payload::from_bytes);
+        let (shows_payload, mut payload) = (payload.is_some(), payload.and_then(Payload::from_bytes));
         let entry = Entry { number: told.number, bytes: &bytes, link };
-        going = verifier.take(&entry, |_| payload.clone());
-        if going && let Ok(record) = whole(&entry, payload.as_ref()) {
-            let shown = told.time == reading::time(record.at_millis)
-                && told.kind == record.kind()
-                && told.reads == read_again(&reading::body(&record));
-            if !shown {
-                verifier.tell(Fault::Shown { number: record.number });
-            }
-            visit(&record, Imported { bytes, link, payload })?;
+        let mut has_payload = false;
+        going = verifier.take(&entry, |_| {
+            has_payload = true;
+            payload.clone()
+        });
+        if !going {
+            continue;
         }
+        let number = told.number;
+        match (shows_payload, has_payload) {
+            (true, false) => {
+                verifier.tell(Fault::Stray { number });
+                payload = None;
+            }
+            // Too short to be one, which is not the same as erased.
+            (true, true) if payload.is_none() => verifier.tell(Fault::Payload { number }),
+            _ => {}
+        }
+        let record = match whole(&entry, payload.as_ref()) {
+            Ok(record) => record,
+            Err(source) => {
+                verifier.tell(Fault::Unreadable { number, source });
+                continue;
+            }
+        };
+        let shown = told.time == reading::time(record.at_millis)
+            && told.kind == record.kind()
+            && told.reads == read_again(&reading::body(&record));
+        if !shown {
+            verifier.tell(Fault::Shown { number });
+        }
+        visit(&record, Imported { bytes, link, payload })?;
     }
     Err(ExportError::Cut.into())
 }

@@ -275,6 +275,93 @@ fn a_checkpoint_from_elsewhere_finds_what_the_chain_cannot() {
     assert!(matches!(faults.as_slice(), [Fault::OtherStore { last: 0, .. }]), "{faults:?}");
 }
 
+/// Records behind another base, numbered and linked anew; without checkpoints, which nobody can forge.
+fn moved(base: Head, records: &[Kept]) -> Vec<Kept> {
+    let mut head = base;
+    let mut forged = Vec::new();
+    for kept in records.iter().filter(|kept| !matches!(body(kept), Body::Checkpoint(_))) {
+        let mut bytes = vec![kept.bytes[0]];
+        bytes::put_number(&mut bytes, head.last + 1);
+        // The numbers of the sample take one byte.
+        bytes.extend_from_slice(&kept.bytes[2..]);
+        head = head.after(&bytes);
+        forged.push(Kept { bytes, link: head.link, payload: kept.payload.clone() });
+    }
+    forged
+}
+
+fn body(kept: &Kept) -> Body {
+    decode_record(&kept.bytes).unwrap().record.body
+}
+
+#[test]
+fn a_chain_that_is_written_anew_behind_all_checkpoints_is_found() {
+    let (store, records) = sample();
+    let head = store.head().unwrap();
+    let fourth = Head { last: 4, link: records[3].link, ..head };
+    let kept = [fourth, head].map(|head| Checkpoint::new(head, 5, Some(&checkpoint_key())));
+    let base = Head { last: 1011, link: Digest::new([8; 32]), ..head };
+    let forged = moved(base, &records);
+    let end = Head { last: 1021, link: forged[9].link, ..head };
+    let verify = |checkpoints: &[Checkpoint], public_key| {
+        verify_with(base, &forged, end, Trust { checkpoints: checkpoints.to_vec(), public_key }).faults
+    };
+    let none = Fault::Unconfirmed { given: 2, base: 1011, last: 11 };
+    assert_eq!(verify(&kept, None), std::slice::from_ref(&none));
+    assert_eq!(verify(&kept, Some(checkpoint_key().public())), [none.clone(), Fault::Unvouched]);
+    assert_eq!(verify(&[], Some(checkpoint_key().public())), [Fault::Unvouched]);
+    assert_eq!(
+        none.to_string(),
+        "none of the 2 checkpoints from elsewhere lies on the chain that is held: it begins behind record 1011, and \
+         they tell of record 11 and those before"
+    );
+    // Nothing to hold it against: as a store that was pruned it is whole in itself.
+    assert_eq!(verify(&[], None), []);
+    // One before the base, and one behind the end.
+    let later = Checkpoint::new(Head { last: 2000, ..head }, 7, Some(&checkpoint_key()));
+    let (cut, none) = (Fault::Cut { from: 1022, last: 2000 }, Fault::Unconfirmed { given: 2, base: 1011, last: 4 });
+    assert_eq!(verify(&[kept[0], later], None), [cut, none]);
+}
+
+#[test]
+fn a_store_that_was_pruned_verifies_with_checkpoints_of_what_it_holds_and_without_any() {
+    let store = MemoryStore::default();
+    let append = |drafts: &[Draft]| {
+        let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
+        drafts.iter().for_each(|draft| builder.push(draft, 1_700_000_000_000));
+        store.append(&builder.finish(), Safety::Disk).unwrap();
+        Checkpoint::new(store.head().unwrap(), 5, Some(&checkpoint_key()))
+    };
+    let [early, at_base, late] = [0, 1, 2].map(|seq| append(&[judged(seq)]));
+    store.prune(3).unwrap();
+    let key = Some(checkpoint_key().public());
+    let verify = |checkpoints: &[Checkpoint], public_key| {
+        let verified = verify_store(&store, Trust { checkpoints: checkpoints.to_vec(), public_key }).unwrap();
+        (verified.confirmed, verified.faults)
+    };
+    assert_eq!(verify(&[], None), (0, vec![]));
+    assert_eq!(verify(&[early, at_base, late], key), (2, vec![]));
+    assert_eq!(verify(&[at_base], key), (1, vec![]));
+    assert_eq!(verify(&[early], None), (0, vec![Fault::Unconfirmed { given: 1, base: 2, last: 1 }]));
+    // A checkpoint of its own will do for a key.
+    assert_eq!(verify(&[], key), (0, vec![Fault::Unvouched]));
+    append(&[Draft::Checkpoint(Arc::new(late))]);
+    assert_eq!(verify(&[], key), (0, vec![]));
+    // Where nothing is held, nothing can be signed.
+    let empty = MemoryStore::default();
+    assert!(verify_store(&empty, Trust { checkpoints: vec![], public_key: key }).unwrap().is_whole());
+}
+
+#[test]
+fn a_chain_must_begin_with_its_store() {
+    let (store, _) = sample();
+    let mut lines = export(&store);
+    let begun = lines[0].replace("\"store\":\"0", "\"store\":\"1");
+    assert_ne!(begun, lines[0]);
+    lines[0] = begun;
+    assert_eq!(import(&lines).unwrap().0.faults, [Fault::Genesis]);
+}
+
 #[test]
 fn a_checkpoint_in_the_chain_must_fit_it() {
     let store = MemoryStore::default();
@@ -357,6 +444,10 @@ fn an_export_that_shows_something_else_than_its_bytes_say_is_found() {
     assert!(matches!(import(&lines[1..]), Err(ExportError::Form { line: 1, .. })));
     let said = |lines: &[String]| import(lines).unwrap_err().to_string();
     assert_eq!(said(&[lines[0].clone(), lines[0].clone()]), "line 2: a second head");
+    for behind in [lines[end].as_str(), lines[1].as_str(), "", "{"] {
+        let longer = [lines.as_slice(), &[behind.to_owned()]].concat();
+        assert_eq!(said(&longer), "line 14: a line behind the one that says where the chain ends");
+    }
     assert!(said(&[lines[0].clone(), "{".to_owned()]).starts_with("line 2: EOF while parsing"));
 }
 
@@ -371,4 +462,23 @@ fn an_erased_payload_is_told_in_an_export_and_is_no_fault() {
     let (verified, _) = import(&lines).unwrap();
     assert!(verified.is_whole(), "{verified:?}");
     assert_eq!(verified.erased, 1);
+}
+
+#[test]
+fn a_payload_that_the_record_does_not_tell_of_is_found() {
+    let (store, _) = sample();
+    let lines = export(&store);
+    let with = |n: usize, payload: &[u8]| {
+        let mut lines = lines.clone();
+        let mut line: serde_json::Value = serde_json::from_str(&lines[n]).unwrap();
+        line["payload"] = data_encoding::BASE64.encode(payload).into();
+        lines[n] = line.to_string();
+        import(&lines).unwrap().0.faults
+    };
+    for (n, payload) in [(3, [1; 40].as_slice()), (4, &[]), (8, &[1; 40])] {
+        assert_eq!(with(n, payload), [Fault::Stray { number: n as u64 }]);
+    }
+    // Too short to be one: changed, and not erased.
+    let faults = with(5, &[1; 3]);
+    assert_eq!(faults[0], Fault::Payload { number: 5 });
 }

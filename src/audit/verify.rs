@@ -2,7 +2,10 @@
 //! that the records tell of, and that the chain goes through checkpoints that were kept elsewhere.
 //!
 //! The first fault of the chain ends the reading: what stands behind a broken link proves nothing. Without a
-//! checkpoint from elsewhere, a store that somebody has cut, rolled back or written wholly anew looks whole.
+//! checkpoint from elsewhere, a store that somebody has cut, rolled back or written wholly anew looks whole. With one,
+//! everything up to the last that is confirmed is what was recorded, and what stands behind it may be anything. A
+//! checkpoint from before the base confirms nothing, since what was pruned cannot be followed. Somebody who writes a
+//! chain anew would begin it behind all of them; so one at least must lie on what is held.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +27,9 @@ const TOLD: usize = 100;
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
+    /// A chain of which nothing was pruned does not begin as its store's name asks.
+    #[error("the chain does not begin with its store")]
+    Genesis,
     /// Another record stands where this one should.
     #[error("record {expected} is missing: record {found} stands in its place")]
     Missing {
@@ -57,6 +63,12 @@ pub enum Fault {
     /// A payload is not the one that was recorded.
     #[error("the payload of record {number} was changed")]
     Payload {
+        /// The record.
+        number: RecordNumber,
+    },
+    /// An export brings a payload for a record that has none.
+    #[error("record {number} comes with a payload, and its bytes tell of none")]
+    Stray {
         /// The record.
         number: RecordNumber,
     },
@@ -114,6 +126,24 @@ pub enum Fault {
         /// The place that the checkpoint tells of.
         last: RecordNumber,
     },
+    /// Checkpoints from elsewhere were given, and the chain goes through none: some tell only of what is not held.
+    #[error(
+        "none of the {given} checkpoints from elsewhere lies on the chain that is held: it begins behind record \
+         {base}, and they tell of record {last} and those before"
+    )]
+    Unconfirmed {
+        /// How many were given.
+        given: usize,
+        /// The place before the first record that is held.
+        base: RecordNumber,
+        /// The last place before it that one of them tells of.
+        last: RecordNumber,
+    },
+    /// The chain goes through no checkpoint of the key that was named.
+    #[error(
+        "no checkpoint that the chain goes through, its own or one from elsewhere, is signed by the key that was named"
+    )]
+    Unvouched,
 }
 
 /// What a verification found.
@@ -131,7 +161,7 @@ pub struct Verified {
     pub erased: u64,
     /// Checkpoints from elsewhere that the chain goes through.
     pub confirmed: u64,
-    /// What is wrong; the first of the chain, and then those of payloads and counters.
+    /// What is wrong: the first of the chain, and those of payloads, counters and checkpoints.
     pub faults: Vec<Fault>,
 }
 
@@ -145,9 +175,10 @@ impl Verified {
 /// What a chain is held against.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Checkpoints that were kept elsewhere.
+    /// Checkpoints that were kept elsewhere. If there are any, the chain must go through one.
     pub checkpoints: Vec<Checkpoint>,
-    /// The public key that must have signed checkpoints, in the chain and from elsewhere.
+    /// The public key that must have signed checkpoints, in the chain and from elsewhere, and one at least if there are
+    /// records.
     pub public_key: Option<[u8; 32]>,
 }
 
@@ -158,6 +189,8 @@ pub struct Verifier {
     trust: Trust,
     /// Places where a checkpoint from elsewhere must fit, by record.
     awaited: BTreeMap<RecordNumber, Vec<Checkpoint>>,
+    /// The last place before the base that a checkpoint from elsewhere tells of.
+    before: Option<RecordNumber>,
     tallies: Tallies,
     broken: bool,
 }
@@ -165,7 +198,7 @@ pub struct Verifier {
 impl Verifier {
     /// Begins at a base.
     pub fn new(base: Head, trust: Trust) -> Verifier {
-        let (mut faults, mut awaited) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+        let (mut faults, mut awaited, mut before) = (Vec::new(), BTreeMap::<_, Vec<_>>::new(), None);
         for checkpoint in &trust.checkpoints {
             let last = checkpoint.head.last;
             if checkpoint.head.store != base.store {
@@ -175,11 +208,17 @@ impl Verifier {
                 faults.push(fault);
             } else if last >= base.last {
                 awaited.entry(last).or_default().push(*checkpoint);
+            } else {
+                before = before.max(Some(last));
             }
         }
         let verified = Verified { base, head: base, checkpoints: 0, signed: 0, erased: 0, confirmed: 0, faults };
-        let mut verifier = Verifier { verified, trust, awaited, tallies: Tallies::default(), broken: false };
-        verifier.meet_checkpoints();
+        let mut verifier = Verifier { verified, trust, awaited, before, tallies: Tallies::default(), broken: false };
+        if base.last == 0 && base != Head::genesis(base.store) {
+            verifier.breaks(Fault::Genesis);
+        } else {
+            verifier.meet_checkpoints();
+        }
         verifier
     }
 
@@ -243,8 +282,24 @@ impl Verifier {
             if let Some(last) = self.awaited.keys().next_back().copied().filter(|last| *last > head.last) {
                 self.tell(Fault::Cut { from: head.last + 1, last });
             }
+            self.demand_confirmation();
         }
         self.verified
+    }
+
+    /// Whether what was given to hold the chain against has said anything of it. If a key was named, all that was
+    /// confirmed or stands in the chain is signed by it.
+    fn demand_confirmation(&mut self) {
+        let Verified { base, head, signed, confirmed, .. } = self.verified;
+        if confirmed > 0 {
+            return;
+        }
+        if let Some(last) = self.before {
+            self.tell(Fault::Unconfirmed { given: self.trust.checkpoints.len(), base: base.last, last });
+        }
+        if self.trust.public_key.is_some() && signed == 0 && head.last > base.last {
+            self.tell(Fault::Unvouched);
+        }
     }
 
     /// Holds counters against what was taken; only a chain that is whole from the first record tells all of them.

@@ -2,12 +2,17 @@
 
 use std::{fs, path::Path, process::Command};
 
+use data_encoding::HEXLOWER;
 use probity::{
-    audit::{CheckpointKey, ExportError, SledStore, Store, Trust, verify_export},
+    audit::{
+        BatchBuilder, CheckpointKey, Draft, ExportError, Head, SledStore, Store, StoreId, Trust, end_line, entries,
+        head_line, record_line, verify_export,
+    },
     grpc::wire::{
         CloseSessionRequest, ErasePayloadsRequest, ExportRequest, GetPolicyStatsRequest, GetSessionRequest,
         JudgedOutcome, Mode, PruneRequest, QueryRecordsRequest, SessionState, VerifyRequest, record::Body,
     },
+    model::Digest,
 };
 use serde_json::Value;
 use tonic::Code;
@@ -256,16 +261,52 @@ async fn the_commands_find_what_was_changed_cut_and_rolled_back() {
     let (code, _, err) = audit(&["rebuild", "--data", anew, lines]);
     assert!(code == 3 && err.contains("already"), "{err}");
 
+    // What was written anew behind the last checkpoint is not what was recorded.
+    let text = String::from_utf8(exported.stdout).unwrap();
+    let behind = folder.path().join("behind.jsonl");
+    fs::write(&behind, behind_all_checkpoints(&text)).unwrap();
+    let behind = behind.to_str().unwrap();
+    let (code, report, _) = audit(&["verify", "--export", behind]);
+    assert_eq!((code, &report["first_record"]), (0, &1001.into()), "{report}");
+    let (code, report, _) = audit(&[["verify", "--export", behind].as_slice(), &strict].concat());
+    assert_eq!((code, &report["confirmed_checkpoints"]), (1, &0.into()));
+    let said = texts(&report["faults"]);
+    assert!(said[0].starts_with("none of the 2 checkpoints from elsewhere lies on the chain"), "{said:?}");
+    assert!(said[1].starts_with("no checkpoint that the chain goes through"), "{said:?}");
+
+    // An export that is cut leaves nothing behind; one that was pruned is no way to get counters back.
+    let pruned = folder.path().join("pruned");
+    let pruned = pruned.to_str().unwrap();
+    let (whole, cut) = (fs::read_to_string(lines).unwrap(), folder.path().join("cut.jsonl"));
+    fs::write(&cut, whole.lines().take(4).collect::<Vec<_>>().join("\n")).unwrap();
+    let (code, _, err) = audit(&["rebuild", "--data", pruned, cut.to_str().unwrap()]);
+    assert!(code == 2 && err.contains("the export is cut"), "{code} {err}");
+    assert!(!Path::new(pruned).exists());
+    let (code, made, err) = audit(&["rebuild", "--data", pruned, behind]);
+    assert_eq!((code, &made["first_record"]), (0, &1001.into()), "{err}");
+    assert!(err.starts_with("warning: the export begins with record 1001, and counters are not in it"), "{err}");
+
     // One byte of one record, in the store and in the export.
     change_a_judgement(Path::new(anew));
     let (code, report, _) = audit(&["verify", "--data", anew]);
     assert_eq!((code, texts(&report["faults"])), (1, vec!["record 3 was changed, or its link was"]));
-    let text = String::from_utf8(exported.stdout).unwrap();
     fs::write(lines, text.replacen("\"policy\":\"P01\"", "\"policy\":\"P02\"", 1)).unwrap();
     let (code, report, _) = audit(&["verify", "--export", lines]);
     assert_eq!((code, texts(&report["faults"])), (1, vec!["what is shown of record 3 is not what its bytes say"]));
     let (code, _, err) = audit(&["verify", "--data", folder.path().to_str().unwrap()]);
     assert!(code == 2 && err.contains("no audit store"), "{code} {err}");
+}
+
+/// An export of nothing that was recorded, behind a base that no checkpoint tells of.
+fn behind_all_checkpoints(export: &str) -> String {
+    let store = serde_json::from_str::<Value>(export.lines().next().unwrap()).unwrap()["store"].take();
+    let store = StoreId::new(HEXLOWER.decode(store.as_str().unwrap().as_bytes()).unwrap().try_into().unwrap());
+    let base = Head { store, last: 1000, link: Digest::new([7; 32]) };
+    let mut builder = BatchBuilder::new(base, [1; 32]);
+    builder.push(&Draft::Erased { session: "a".into() }, 1_700_000_000_000);
+    let batch = builder.finish();
+    let (_, forged) = entries(&batch.blocks[0].bytes).unwrap();
+    [head_line(base), record_line(&forged[0], None).unwrap(), end_line(batch.after)].join("\n")
 }
 
 /// Turns the policy of the first hit into another one, in the bytes of its block.

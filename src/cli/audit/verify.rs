@@ -25,10 +25,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server"])]
     export: Option<PathBuf>,
     /// Checkpoints that were kept elsewhere, as --audit-checkpoint-file has them: only they show a store that was cut,
-    /// rolled back or written anew
+    /// rolled back or written anew. The chain must go through one of them
     #[arg(long, value_name = "FILE")]
     checkpoints: Option<PathBuf>,
-    /// The Ed25519 public key, 64 hexadecimal digits, that must have signed checkpoints
+    /// The Ed25519 public key, 64 hexadecimal digits, that must have signed checkpoints, and one at least that the
+    /// chain goes through
     #[arg(long, value_name = "HEX")]
     public_key: Option<String>,
 }
