@@ -8,7 +8,7 @@
 //! body      = kind 1: judged | kind 2: judge | kind 3: pack (it began to serve)
 //!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
 //!           | kind 8: lost | kind 9: erased | kind 10: pruned | kind 11: refused
-//!           | kind 12: set aside | kind 13: moved
+//!           | kind 12: set aside | kind 13: moved | kind 14: imported
 //! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -22,7 +22,7 @@
 //!             signed:byte  (if 1: public_key:32 bytes  signature:64 bytes)
 //! erased    = session:text            pruned = first:number            set aside = folder:text  reason:text
 //! refused   = fingerprint:digest  errors:number  codes:list of text
-//! moved     = session:text  from:pack  to:pack
+//! moved     = session:text  from:pack  to:pack     imported = session:text  entries:number
 //! closed    = session:text  known:byte  (if 1: pack)  reason:byte
 //! pack      = name:text  version:text  digest
 //! evidence  = event:number  conditions:list of (holds:byte  rests_on:list of number)
@@ -279,6 +279,11 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
             put_len(out, codes.len());
             codes.iter().for_each(|code| put_text(out, code));
         }
+        Draft::Imported { session, entries } => {
+            out.push(14);
+            put_text(out, session);
+            put_number(out, *entries);
+        }
         Draft::Moved { session, from, to } => {
             out.push(13);
             put_text(out, session);
@@ -448,6 +453,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
             errors: reader.number()?,
             codes: reader.list(|r| Ok::<_, LayoutError>(r.text()?.into()))?,
         }),
+        14 => Body::Imported { session: reader.text()?.into(), entries: reader.number()? },
         13 => Body::Moved { session: reader.text()?.into(), from: read_pack(reader)?, to: read_pack(reader)? },
         12 => Body::SetAside(SetAside { folder: reader.text()?.into(), reason: reader.text()?.into() }),
         8 => Body::Lost(Loss {

@@ -82,7 +82,9 @@ impl Draft {
             Draft::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
-            Draft::Erased { session } => Names { sessions: vec![session], ..Names::default() },
+            Draft::Imported { session, .. } | Draft::Erased { session } => {
+                Names { sessions: vec![session], ..Names::default() }
+            }
             Draft::Checkpoint(_) | Draft::Pruned { .. } | Draft::SetAside(_) | Draft::Refused(_) => Names::default(),
         }
     }
@@ -111,7 +113,9 @@ impl Record {
             Body::Lost(loss) => {
                 Names { sessions: loss.sessions.iter().map(|(id, ..)| id).collect(), ..Names::default() }
             }
-            Body::Erased { session } => Names { sessions: vec![session], ..Names::default() },
+            Body::Imported { session, .. } | Body::Erased { session } => {
+                Names { sessions: vec![session], ..Names::default() }
+            }
             Body::Checkpoint(_) | Body::Pruned { .. } | Body::SetAside(_) | Body::Refused(_) => Names::default(),
         }
     }

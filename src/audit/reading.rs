@@ -39,6 +39,7 @@ pub(super) fn body(record: &Record) -> Value {
             let codes: Vec<&str> = codes.iter().map(|code| &**code).collect();
             json!({ "fingerprint": fingerprint.to_string(), "errors": errors, "codes": codes })
         }
+        Body::Imported { session, entries } => json!({ "session": **session, "entries": entries }),
         Body::Moved { session, from, to } => {
             json!({ "session": **session, "from": self::pack(from), "to": self::pack(to) })
         }

@@ -162,6 +162,13 @@ pub enum Draft {
         /// The rules from now on.
         to: Arc<PackRef>,
     },
+    /// A session was put in that was taken out before, here or elsewhere: it goes on from there, whatever came since.
+    Imported {
+        /// The session.
+        session: Arc<str>,
+        /// Entries of its journal.
+        entries: u64,
+    },
 }
 
 /// Rules that were refused. Holds nothing of their text.
@@ -291,6 +298,7 @@ impl Record {
             Body::Refused(_) => "refused",
             Body::SetAside(_) => "set_aside",
             Body::Moved { .. } => "moved",
+            Body::Imported { .. } => "imported",
         }
     }
 }
@@ -336,6 +344,13 @@ pub enum Body {
         from: Arc<PackRef>,
         /// The rules from then on.
         to: Arc<PackRef>,
+    },
+    /// A session was put in that was taken out before, here or elsewhere.
+    Imported {
+        /// The session.
+        session: Arc<str>,
+        /// Entries of its journal.
+        entries: u64,
     },
 }
 

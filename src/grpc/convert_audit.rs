@@ -99,6 +99,10 @@ pub fn record(record: &audit::Record) -> wire::Record {
         Body::Erased { session } => {
             wire::record::Body::PayloadsErased(wire::PayloadsErased { session_id: session.to_string() })
         }
+        Body::Imported { session, entries } => wire::record::Body::SessionImported(wire::SessionImported {
+            session_id: session.to_string(),
+            entries: *entries,
+        }),
         Body::Moved { session, from, to: _ } => wire::record::Body::SessionMoved(wire::SessionMoved {
             session_id: session.to_string(),
             previous_version: from.version.to_string(),

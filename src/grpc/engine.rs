@@ -132,8 +132,9 @@ impl PolicyEngine for EngineApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let wire::ImportSessionRequest { state } = request.into_inner();
-                let session_id = self.service.import_session(&state).await?;
+                let request = request.into_inner();
+                let named = convert::named("ImportSession", &request.request_id, &request, self.service.prints())?;
+                let session_id = self.service.import_session(&request.state, named).await?;
                 Ok(Response::new(wire::ImportSessionResponse { session_id }))
             })
             .await

@@ -227,6 +227,7 @@ impl From<TransferError> for Status {
             }
             TransferError::Form => invalid(vec![violation("state", message)]),
             TransferError::Refused(e) => e.into(),
+            TransferError::Request(e) => e.into(),
             TransferError::Query(e) => e.into(),
             TransferError::Audit(e) => e.into(),
         }

@@ -122,7 +122,8 @@ impl SessionAccount {
             | Body::Pruned { .. }
             | Body::SetAside(_)
             | Body::Refused(_)
-            | Body::Moved { .. } => {}
+            | Body::Moved { .. }
+            | Body::Imported { .. } => {}
         }
     }
 }

@@ -140,7 +140,8 @@ impl Sessions<'_> {
             | Body::Pruned { .. }
             | Body::SetAside(_)
             | Body::Refused(_)
-            | Body::Moved { .. } => {}
+            | Body::Moved { .. }
+            | Body::Imported { .. } => {}
         }
         ControlFlow::Continue(())
     }

@@ -158,9 +158,19 @@ impl Service {
         }
     }
 
-    /// Puts a session into the table that a journal of elsewhere tells of; false if there is one of its id.
-    pub(super) async fn wake(&self, session: &str, entries: Vec<JournalEntry>) -> Result<bool, ObserveError> {
-        match self.taken_up(session, None, entries, || true).await? {
+    /// Puts a session into the table that a journal of elsewhere tells of; false if there is one of its id. `hand_in` is
+    /// called when it is certain that it is this one, before anybody can find it.
+    pub(super) async fn wake(
+        &self,
+        session: &str,
+        entries: Vec<JournalEntry>,
+        hand_in: impl FnOnce(),
+    ) -> Result<bool, ObserveError> {
+        let wanted = || {
+            hand_in();
+            true
+        };
+        match self.taken_up(session, None, entries, wanted).await? {
             Ok(put) => Ok(matches!(put, Put::Ours(_))),
             Err((_, reason)) => Err(ObserveError::Closed { session: session.to_owned(), reason }),
         }

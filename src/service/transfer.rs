@@ -8,11 +8,17 @@
 use std::sync::Arc;
 
 use crate::audit::{
-    JournalChange, JournalEntry, JournalWrite,
+    Draft, JournalChange, JournalEntry, JournalWrite,
     bytes::{BytesError, Reader, put_len, put_text},
 };
 
-use super::{Service, observe::ObserveError, query::QueryError, writer::AuditError};
+use super::{
+    Service,
+    observe::ObserveError,
+    query::QueryError,
+    requests::{Named, RequestError, Turn},
+    writer::AuditError,
+};
 
 const MAGIC: &[u8] = b"probity session 1\n";
 
@@ -37,6 +43,9 @@ pub enum TransferError {
     /// It cannot go on here.
     #[error(transparent)]
     Refused(ObserveError),
+    /// The store cannot be read, or the request's name stands for another one.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The store cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
@@ -67,22 +76,31 @@ impl Service {
 
     /// Puts a session in that was taken out elsewhere; gives its id. It goes on here if it can: under the same rules,
     /// limits and session key.
-    pub async fn import_session(&self, exported: &[u8]) -> Result<String, TransferError> {
+    pub async fn import_session(&self, exported: &[u8], named: Option<Named>) -> Result<String, TransferError> {
+        let turn = self.turn(named.as_ref()).await?;
         let (session, entries) = read(exported).map_err(|_| TransferError::Form)?;
+        if let Turn::Repeated(_) = turn {
+            return Ok(session.to_owned());
+        }
         let open = || TransferError::Open { session: session.to_owned() };
         if self.find(session).await.map_err(TransferError::Refused)?.is_some() {
             return Err(open());
         }
         let id: Arc<str> = session.into();
-        let writes = entries.iter().map(|(number, bytes)| {
-            let change = JournalChange::Add { number: *number, bytes: bytes.clone() };
-            JournalWrite { session: id.clone(), change }
-        });
-        let writes = writes.collect();
-        if !self.wake(session, entries).await.map_err(TransferError::Refused)? {
+        let add = |(number, bytes): &JournalEntry| JournalChange::Add { number: *number, bytes: bytes.clone() };
+        let changes = [JournalChange::Drop].into_iter().chain(entries.iter().map(add));
+        let writes = changes.map(|change| JournalWrite { session: id.clone(), change }).collect();
+        let imported = Draft::Imported { session: id.clone(), entries: entries.len() as u64 };
+        let place = self.audit.place().await?;
+        let mut ticket = None;
+        // Handed in before anybody can find the session, so that what is judged next is recorded behind it.
+        let hand_in = || ticket = Some(place.answer(named, vec![imported], writes));
+        if !self.wake(session, entries, hand_in).await.map_err(TransferError::Refused)? {
             return Err(open());
         }
-        self.audit.place().await?.answer(None, Vec::new(), writes).done().await?;
+        if let Some(ticket) = ticket {
+            ticket.done().await?;
+        }
         Ok(session.to_owned())
     }
 }

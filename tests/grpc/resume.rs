@@ -217,7 +217,7 @@ async fn a_session_moves_to_another_server_with_the_same_key_and_nothing_is_show
     let export = ExportSessionRequest { session_id: "s".to_owned() };
     let state = here.engine().await.export_session(export).await.unwrap().into_inner().state;
     assert!(!state.windows(MARK.len()).any(|w| w == MARK.as_bytes()));
-    let import = |state: &[u8]| ImportSessionRequest { state: state.to_vec().into() };
+    let import = |state: &[u8]| ImportSessionRequest { state: state.to_vec().into(), request_id: String::new() };
 
     // Without the key it is of no use.
     let stranger = House::start().await;
@@ -228,8 +228,13 @@ async fn a_session_moves_to_another_server_with_the_same_key_and_nothing_is_show
         settings.session_key_file = here.data.path().join("store/session.key");
     })
     .await;
-    let moved = there.engine().await.import_session(import(&state)).await.unwrap().into_inner();
+    let named = ImportSessionRequest { request_id: "in".to_owned(), ..import(&state) };
+    let moved = there.engine().await.import_session(named.clone()).await.unwrap().into_inner();
     assert_eq!(moved.session_id, "s");
+    assert_eq!(there.engine().await.import_session(named).await.unwrap().into_inner(), moved);
+    let ask = QueryRecordsRequest { session_id: "s".to_owned(), ..Default::default() };
+    let records = there.audit_api().await.query_records(ask).await.unwrap().into_inner().records;
+    assert!(matches!(records.as_slice(), [one] if matches!(one.body, Some(Body::SessionImported(_)))), "{records:?}");
     let again = there.engine().await.import_session(import(&state)).await.unwrap_err();
     assert_eq!((again.code(), reason(&again).0.as_str()), (Code::AlreadyExists, "SESSION_OPEN"));
     let next = observe(&there, request("s", items(2, [pays(&[500])]))).await.unwrap();
