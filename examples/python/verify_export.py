@@ -14,7 +14,8 @@ import struct
 import sys
 
 KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost",
-         9: "erased", 10: "pruned", 11: "refused", 12: "set_aside", 13: "moved"}
+         9: "erased", 10: "pruned", 11: "refused", 12: "set_aside", 13: "moved",
+         14: "imported"}
 EFFECTS = {1: "allow", 2: "review", 3: "deny"}
 POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
@@ -119,6 +120,8 @@ class Reader:
             return {"session": self.text()}
         if kind == "pruned":
             return {"first_record": self.number()}
+        if kind == "imported":
+            return {"session": self.text(), "entries": self.number()}
         if kind == "moved":
             return {"session": self.text(), "from": self.pack(), "to": self.pack()}
         if kind == "set_aside":
