@@ -132,6 +132,37 @@ fn card(bytes: &[u8], groups: &[Group]) -> Option<Range<usize>> {
     sum.is_multiple_of(10).then_some(range)
 }
 
+/// Whether so many digits that end at a place may be a card, whatever groups they stand in: most have the wrong first
+/// digit, or the wrong sum.
+#[inline(never)]
+pub(super) fn may_end(bytes: &[u8], end: usize, count: u32) -> bool {
+    let before = bytes.get(..end).unwrap_or_default();
+    let mut digits = before.iter().enumerate().rev().filter(|(_, b)| b.is_ascii_digit());
+    let Some((start, first)) = usize::try_from(count).ok().and_then(|count| digits.nth(count.checked_sub(1)?)) else {
+        return true;
+    };
+    if !matches!(first, b'2'..=b'6') {
+        return false;
+    }
+    let written = before.get(start..).unwrap_or_default();
+    let (mut sum, mut doubles) = (0, false);
+    for byte in written.iter().rev() {
+        let digit = match byte {
+            b'0'..=b'9' => u32::from(byte - b'0'),
+            b' ' | b'-' => continue,
+            // Rare between digits: whoever looks at the groups knows.
+            _ => return true,
+        };
+        sum += match doubles {
+            true if digit > 4 => digit * 2 - 9,
+            true => digit * 2,
+            false => digit,
+        };
+        doubles = !doubles;
+    }
+    sum.is_multiple_of(10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,10 @@
 //! Internet addresses: anything made of an address's characters that parses as one. Each byte is looked at a bounded
 //! number of times.
 
-use std::{net::IpAddr, ops::Range};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    ops::Range,
+};
 
 /// Most digits of one part in hexadecimal, and in decimal.
 const PART: usize = 4;
@@ -43,7 +46,8 @@ impl Ips {
         };
         // An octet before the first dot has a digit.
         let range = sign - digits..end;
-        ((digits > 0 || colon) && stands_free(text, range.clone()) && is_address(text, range.clone())).then_some(range)
+        ((digits > 0 || colon) && stands_free(text, range.clone()) && is_address(text, range.clone(), colon))
+            .then_some(range)
     }
 }
 
@@ -95,13 +99,18 @@ fn stands_free(text: &str, range: Range<usize>) -> bool {
     !more && !before.is_some_and(|c| c.is_alphanumeric() || c == '.')
 }
 
-fn is_address(text: &str, range: Range<usize>) -> bool {
-    text.get(range).is_some_and(|address| address != "::" && address.parse::<IpAddr>().is_ok())
+fn is_address(text: &str, range: Range<usize>, colon: bool) -> bool {
+    text.get(range).is_some_and(|address| match colon {
+        true => address != "::" && address.parse::<Ipv6Addr>().is_ok(),
+        false => address.parse::<Ipv4Addr>().is_ok(),
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
     use regex::Regex;
 
@@ -118,7 +127,10 @@ mod tests {
         let hex = r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?:\.[0-9]{1,3}){3})?";
         let pattern = Regex::new(&format!(r"{hex}|[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}")).unwrap();
         let all = pattern.find_iter(text).map(|m| m.range());
-        all.filter(|range| stands_free(text, range.clone()) && is_address(text, range.clone())).collect()
+        let is_address = |range: Range<usize>| {
+            text.get(range).is_some_and(|address| address != "::" && address.parse::<IpAddr>().is_ok())
+        };
+        all.filter(|range| stands_free(text, range.clone()) && is_address(range.clone())).collect()
     }
 
     #[test]

@@ -436,6 +436,11 @@ fn is_quantity(text: &Normal<'_>, end: usize, words: &Words) -> bool {
     words.is_unit(&lower(text, at..stop))
 }
 
+/// Whether a word before a place says that a telephone number begins there.
+pub(super) fn is_told(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> bool {
+    hint(text, start, key, words) == Hint::Phone
+}
+
 /// What the nearest telling word before a number says.
 fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hint {
     let least = start.saturating_sub(REACH);

@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::{
     Detector, Rules, RulesError, card,
     email::Emails,
-    groups::glance,
+    groups::{Chance, glance},
     iban,
     ip::Ips,
     named::{Named, Placeholders},
     normal::Normal,
-    phone::Phones,
+    phone::{self, Phones},
     rules::{FREE_TEXT, TOMBSTONE, TOO_LONG, UNKNOWN_FIELD},
     shapes::Shapes,
     words::Words,
@@ -85,7 +85,12 @@ impl Scanner {
                     }
                     let glance = glance(bytes, i);
                     next = glance.end;
-                    if phone && glance.phone {
+                    let possible = match glance.phone {
+                        Chance::No => false,
+                        Chance::IfTold => phone && phone::is_told(text, i, look.key, &self.words),
+                        Chance::Yes => phone,
+                    };
+                    if possible {
                         phones.through(text, i..next, look.key, &self.words, |range| found(range, Detector::Phone));
                     }
                     if card && glance.card {
@@ -196,7 +201,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::redact::phone;
 
     fn by_scanner(detector: Detector, text: &str) -> Vec<Range<usize>> {
         let scanner = Scanner::new(&Rules::standard()).unwrap();
@@ -219,7 +223,7 @@ mod tests {
         found.into_iter().map(|range| normal.source(range)).collect()
     }
 
-    const PIECES: [&str; 40] = [
+    const PIECES: [&str; 43] = [
         "1",
         "4",
         "8",
@@ -238,6 +242,9 @@ mod tests {
         "10005",
         "4155550132",
         "4111111111111111",
+        "4111 1111 1111 1111",
+        "3782-822463-10005",
+        "\t",
         " ",
         " ",
         "-",
