@@ -118,6 +118,7 @@ const SAME_MEANING: [(&str, &str, &str); 10] = [
         "when not is_error and call.args.cabin is string and json.reservation_id is not null",
         "an id that is no text makes the turn malformed already, and absence of a new cabin decides nothing",
     ),
+    ("starter", "without or name in fetches", "each of them reads or sends too, as long as the settings are these"),
     (
         "starter",
         "review unless u.scheme in { \"http\", \"https\" } and all domain in our_domains: host_within(u.host, domain)",
