@@ -99,7 +99,7 @@ fn read(folder: &Path, inside: &Path, files: &mut Files) {
 }
 
 /// Changes that change nothing: the pack, the line as it was made, and why it says the same.
-const SAME_MEANING: [(&str, &str, &str); 10] = [
+const SAME_MEANING: [(&str, &str, &str); 11] = [
     ("airline", "deny unless (last(user).text default \"_\") mentions affirmation", "neither text affirms"),
     ("airline", "table free_bags(membership_, cabin) = {", "only names a column"),
     ("airline", "table free_bags(membership, cabin_) = {", "only names a column"),
