@@ -15,7 +15,7 @@ use crate::{
 use super::{
     admission::Admission,
     convert::{self, Faults},
-    convert_audit, convert_drift, pages, status,
+    convert_audit, convert_drift, status,
     wire::{self, audit_server::Audit, get_policy_stats_request},
 };
 
@@ -35,11 +35,11 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit(&request)?;
         admitted
             .run(async {
-                let query = convert_audit::query(request.into_inner())?;
+                let (query, pages) = convert_audit::query(request.into_inner())?;
                 let page = self.service.records(query).await?;
                 Ok(Response::new(wire::QueryRecordsResponse {
                     records: page.records.iter().map(convert_audit::record).collect(),
-                    next_page_token: page.next.map(pages::token).unwrap_or_default(),
+                    next_page_token: page.next.map(|next| pages.token(next)).unwrap_or_default(),
                 }))
             })
             .await

@@ -17,7 +17,9 @@ use crate::{
 
 use super::{
     convert::{Faults, effect, policy_effect, rounded, timestamp},
-    convert_drift, pages, wire,
+    convert_drift,
+    pages::{self, Pages},
+    wire,
 };
 
 fn mode(mode: audit::Mode) -> wire::Mode {
@@ -199,7 +201,9 @@ pub fn trust(request: wire::VerifyRequest) -> Result<Trust, Status> {
 }
 
 /// Reads a request of `QueryRecords`.
-pub fn query(request: wire::QueryRecordsRequest) -> Result<RecordQuery, Status> {
+pub fn query(request: wire::QueryRecordsRequest) -> Result<(RecordQuery, Pages), Status> {
+    let all = wire::QueryRecordsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    let pages = Pages::of("QueryRecords", &all);
     let wire::QueryRecordsRequest {
         session_id,
         pack,
@@ -237,9 +241,9 @@ pub fn query(request: wire::QueryRecordsRequest) -> Result<RecordQuery, Status> 
     let since_millis = millis(&mut faults, "start_time", start_time);
     let until_millis = millis(&mut faults, "end_time", end_time);
     let size = pages::size(&mut faults, page_size, 100, 1000);
-    let from = pages::begins_at(&mut faults, &page_token, 1);
+    let from = pages.begins_at(&mut faults, &page_token, 1);
     let given = |text: String| (!text.is_empty()).then_some(text);
-    faults.or(RecordQuery {
+    let query = RecordQuery {
         session: given(session_id),
         pack: given(pack),
         policy: given(policy),
@@ -249,7 +253,8 @@ pub fn query(request: wire::QueryRecordsRequest) -> Result<RecordQuery, Status> 
         until_millis,
         size,
         from,
-    })
+    };
+    faults.or((query, pages))
 }
 
 /// Reads a request of `GetMetrics`.

@@ -9,7 +9,8 @@ use crate::service::{LoadError, Served, Service, Trigger};
 use super::{
     admission::Admission,
     convert::{self, Faults},
-    pages, status,
+    pages::{self, Pages},
+    status,
     wire::{self, rules_server::Rules},
 };
 
@@ -36,12 +37,13 @@ impl Rules for RulesApi {
         let wire::ListPacksRequest { page_size, page_token } = request.into_inner();
         let mut faults = Faults::default();
         let size = pages::size(&mut faults, page_size, 100, 1000);
-        let start = pages::begins_at(&mut faults, &page_token, 0);
+        let pages = Pages::of("ListPacks", &wire::ListPacksRequest::default());
+        let start = pages.begins_at(&mut faults, &page_token, 0);
         let start = faults.or(usize::try_from(start).unwrap_or(usize::MAX))?;
         let all = packs(&self.service.served());
         let more = all.len() > start.saturating_add(size);
         let packs = all.into_iter().skip(start).take(size).collect();
-        let next_page_token = if more { pages::token((start + size) as u64) } else { String::new() };
+        let next_page_token = if more { pages.token((start + size) as u64) } else { String::new() };
         Ok(Response::new(wire::ListPacksResponse { packs, next_page_token }))
     }
 

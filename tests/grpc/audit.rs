@@ -54,6 +54,15 @@ async fn every_item_has_one_record_that_lists_what_did_not_pass() {
 
     let about = QueryRecordsRequest { policy: "R01".to_owned(), ..Default::default() };
     assert_eq!(crate::audit::records(&house, about).await.len(), 2, "it spoke on both payments over 50");
+    // A token leads on in its own query alone, whatever the size of its pages.
+    let of_all = QueryRecordsRequest { page_size: 1, ..Default::default() };
+    let token = house.audit_api().await.query_records(of_all).await.unwrap().into_inner().next_page_token;
+    let mut next = QueryRecordsRequest { page_size: 2, page_token: token, ..Default::default() };
+    let records = house.audit_api().await.query_records(next.clone()).await.unwrap().into_inner().records;
+    assert_eq!(records.iter().map(|record| record.number).collect::<Vec<_>>(), [2, 3]);
+    next.session_id = "s".to_owned();
+    let refused = house.audit_api().await.query_records(next).await.unwrap_err();
+    assert_eq!(crate::support::fields(&refused), ["page_token"]);
     let bad = QueryRecordsRequest { page_token: "nonsense".to_owned(), page_size: -1, ..Default::default() };
     let bad = house.audit_api().await.query_records(bad).await.unwrap_err();
     assert_eq!(crate::support::fields(&bad), ["page_size", "page_token"]);

@@ -127,8 +127,8 @@ async fn a_running_server_verifies_exports_erases_and_prunes() {
     let verified = audit.verify(VerifyRequest::default()).await.unwrap().into_inner();
     assert_eq!((verified.whole, verified.first_record), (true, 8));
 
-    let kinds = QueryRecordsRequest { page_token: "p14".to_owned(), ..Default::default() };
-    let kinds = audit.query_records(kinds).await.unwrap().into_inner().records;
+    let kinds = audit.query_records(QueryRecordsRequest::default()).await.unwrap().into_inner().records;
+    let kinds: Vec<_> = kinds.iter().filter(|record| record.number >= 14).collect();
     assert!(matches!(&kinds[0].body, Some(Body::PayloadsErased(erased)) if erased.session_id == "probed"));
     assert!(matches!(&kinds[1].body, Some(Body::RecordsPruned(pruned)) if pruned.first_record == 8));
 
