@@ -50,6 +50,9 @@ impl Service {
             return false;
         }
         let served = self.rules.current();
+        if served.generation == slot.generation {
+            return false;
+        }
         let newer = served.set.get(&slot.pack.name).map(|pack| served.pack_ref(pack));
         if newer.is_none_or(|newer| newer == slot.pack) {
             return false;
