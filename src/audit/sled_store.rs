@@ -47,8 +47,8 @@ use self::{
     compact::Changed,
     folder::Folder,
     keys::{
-        answered_bytes, answered_of, block_key, block_of, failed, head_bytes, last_number, numbered, of_session,
-        part_number, parts, place, posting_key, tagged, tally_of,
+        KeyWrites, answered_bytes, answered_of, block_key, block_of, failed, head_bytes, last_number, numbered,
+        of_session, part_number, parts, place, posting_key, tagged, tally_of,
     },
     opened::Opened,
 };
@@ -155,6 +155,15 @@ impl Writes<'_> {
         self.note(key.as_ref());
         self.batch.remove(key.as_ref());
     }
+
+    fn change<V: AsRef<[u8]>>(&mut self, keys: KeyWrites<V>) {
+        for (key, value) in keys {
+            match value {
+                Some(value) => self.insert(key, value.as_ref()),
+                None => self.remove(key),
+            }
+        }
+    }
 }
 
 impl Store for SledStore {
@@ -188,18 +197,8 @@ impl Store for SledStore {
                     writes.insert(key, part);
                 }
             }
-            for (key, bytes) in open.journal_writes(&batch.journal)? {
-                match bytes {
-                    Some(bytes) => writes.insert(key, bytes),
-                    None => writes.remove(key),
-                }
-            }
-            for (key, bytes) in open.rules_writes(&batch.rules)? {
-                match bytes {
-                    Some(bytes) => writes.insert(key, &bytes),
-                    None => writes.remove(key),
-                }
-            }
+            writes.change(open.journal_writes(&batch.journal)?);
+            writes.change(open.rules_writes(&batch.rules)?);
             writes.insert(b"head", &head_bytes(batch.after));
             open.db.apply_batch(writes.batch).map_err(failed)?;
             open.db.flush().map_err(failed)?;

@@ -36,6 +36,19 @@ fn serve(rules: &Path, data: &Path, kib: u64) -> (Child, String) {
     (child, address)
 }
 
+/// The items that records tell of, in their order.
+fn judged(store: &SledStore) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    scan(store, 1, |record| {
+        if let Body::Judged(judged) = record.body {
+            seqs.push(judged.seq);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    seqs
+}
+
 async fn serving(address: &str) -> i32 {
     let ask = HealthCheckRequest { service: String::new() };
     HealthClient::new(connect(address).await).check(ask).await.unwrap().into_inner().status
@@ -86,15 +99,7 @@ async fn a_full_disk_is_told_loses_nothing_and_is_outlasted() {
     child.wait().unwrap();
 
     let store = open_stopped(data.path());
-    let mut seqs = Vec::new();
-    scan(&store, 1, |record| {
-        if let Body::Judged(judged) = record.body {
-            seqs.push(judged.seq);
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    assert_eq!(seqs, (0..acknowledged).collect::<Vec<_>>());
+    assert_eq!(judged(&store), (0..acknowledged).collect::<Vec<_>>());
     let verified = verify_store(&store, Trust::default()).unwrap();
     assert!(verified.is_whole(), "{verified:?}");
 }
@@ -187,13 +192,5 @@ async fn a_damaged_store_is_refused_or_set_aside_and_what_was_exported_takes_its
     assert_eq!(code, Some(0), "{err}");
     let store = open_stopped(&folder);
     assert!(verify_store(&store, Trust::default()).unwrap().is_whole());
-    let mut seqs = Vec::new();
-    scan(&store, 1, |record| {
-        if let Body::Judged(judged) = record.body {
-            seqs.push(judged.seq);
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    assert_eq!(seqs, [0, 1]);
+    assert_eq!(judged(&store), [0, 1]);
 }

@@ -51,18 +51,15 @@ impl SledStore {
             *look_at = before.saturating_add(before / 4);
             return Ok(None);
         }
-        self.copy_and_swap()?;
-        let after = self.bytes_on_disk()?;
-        *look_at = after.saturating_mul(2);
-        Ok(Some(Tidied { before, after }))
+        let tidied = self.rewrite()?;
+        *look_at = tidied.after.saturating_mul(2);
+        Ok(Some(tidied))
     }
 
     /// Writes the store anew.
     pub fn compact(&self) -> Result<Tidied, StoreError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.bytes_on_disk()?;
-        self.copy_and_swap()?;
-        Ok(Tidied { before, after: self.bytes_on_disk()? })
+        self.rewrite()
     }
 
     /// The bytes of keys and values.
@@ -96,7 +93,9 @@ impl SledStore {
         }
     }
 
-    fn copy_and_swap(&self) -> Result<(), StoreError> {
+    /// Copies, and puts the copy in the place of what it was made of. To be called under the lock of copies.
+    fn rewrite(&self) -> Result<Tidied, StoreError> {
+        let before = self.bytes_on_disk()?;
         let folder = self.folder.next()?;
         let copied = self.copy_into(&folder);
         // A copy that may already be the store by name is left alone: the store is closed then, so that the two hold the
@@ -104,7 +103,8 @@ impl SledStore {
         if copied.is_err() && self.with(|_| Ok(())).is_ok() {
             let _ = fs::remove_dir_all(&folder);
         }
-        copied
+        copied?;
+        Ok(Tidied { before, after: self.bytes_on_disk()? })
     }
 
     fn copy_into(&self, folder: &Path) -> Result<(), StoreError> {

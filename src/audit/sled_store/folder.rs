@@ -41,12 +41,7 @@ impl Folder {
     pub(super) fn open(path: &Path) -> Result<Folder, StoreError> {
         let at = |source| StoreError::Open { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(at)?;
-        let lock = File::options().create(true).append(true).open(path.join(LOCK)).map_err(at)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(at(source)),
-        }
+        let lock = lock(path)?;
         if path.join(SLED_FILE).exists() {
             return Err(StoreError::Format { found: "2 or older".to_owned(), known: FORMAT });
         }
@@ -126,12 +121,7 @@ pub(super) fn holds_store(path: &Path) -> bool {
 /// Sets the store of a data folder that nobody has open aside, and gives the folder that it is in from now on.
 pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let at = |source| StoreError::Open { path: path.to_owned(), source };
-    let lock = File::options().create(true).append(true).open(path.join(LOCK)).map_err(at)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => return Err(at(source)),
-    }
+    let _lock = lock(path)?;
     let aside = (1u64..).map(|n| path.join(format!("{DAMAGED}{n}"))).find(|folder| folder.symlink_metadata().is_err());
     let aside = aside.ok_or_else(|| at(io::Error::other("no name is left")))?;
     let parts = || -> io::Result<()> {
@@ -149,6 +139,17 @@ pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     };
     parts().map_err(at)?;
     Ok(aside)
+}
+
+/// Locks a data folder for as long as what is given lives.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let at = |source| StoreError::Open { path: path.to_owned(), source };
+    let lock = File::options().create(true).append(true).open(path.join(LOCK)).map_err(at)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(at(source)),
+    }
 }
 
 fn store(number: u64) -> String {

@@ -1,5 +1,7 @@
 //! The keys and values of the one tree, as the table of the door tells.
 
+use std::collections::BTreeMap;
+
 use crate::model::Digest;
 
 use crate::audit::{
@@ -52,27 +54,28 @@ pub(super) fn numbered(tag: u8, session: &str, number: u64) -> Vec<u8> {
     key
 }
 
-/// A value in parts, each with its key; at least one.
+/// A value that belongs to a session, in parts, each with its key.
 pub(super) fn parts<'a>(
     tag: u8,
     session: &'a str,
     number: u64,
     bytes: &'a [u8],
 ) -> impl Iterator<Item = (Vec<u8>, &'a [u8])> + use<'a> {
-    let empty = bytes.is_empty().then_some(bytes);
-    (0u32..).zip(empty.into_iter().chain(bytes.chunks(PART))).map(move |(part, bytes)| {
-        let mut key = numbered(tag, session, number);
-        key.extend_from_slice(&part.to_be_bytes());
-        (key, bytes)
-    })
+    in_parts(numbered(tag, session, number), bytes)
 }
 
 /// What a pack was compiled from, in parts, each with its key.
-pub(super) fn source_parts(pack: &Digest, bytes: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    (0u32..).zip(bytes.chunks(PART)).map(|(part, bytes)| {
-        let mut key = tagged(b'k', pack.bytes());
+pub(super) fn source_parts<'a>(pack: &Digest, bytes: &'a [u8]) -> impl Iterator<Item = (Vec<u8>, &'a [u8])> + use<'a> {
+    in_parts(tagged(b'k', pack.bytes()), bytes)
+}
+
+/// A value in parts, at least one, each under the start of its key and its number.
+fn in_parts(start: Vec<u8>, bytes: &[u8]) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
+    let empty = bytes.is_empty().then_some(bytes);
+    (0u32..).zip(empty.into_iter().chain(bytes.chunks(PART))).map(move |(part, bytes)| {
+        let mut key = start.clone();
         key.extend_from_slice(&part.to_be_bytes());
-        (key, bytes.to_vec())
+        (key, bytes)
     })
 }
 
@@ -133,6 +136,20 @@ pub(super) fn answered_of(bytes: &[u8]) -> Result<Answered, StoreError> {
 
 pub(super) fn tally_of(bytes: &[u8]) -> Result<Tally, StoreError> {
     Tally::from_bytes(bytes).map_err(|e| StoreError::Damaged(format!("a counter: {e}")))
+}
+
+/// What becomes of keys that one batch changes: their value, or nothing where they go.
+pub(super) type KeyWrites<V> = BTreeMap<Vec<u8>, Option<V>>;
+
+/// Lets everything under a start go: what is stored there, and what was to be written there.
+pub(super) fn drop_all<V>(db: &sled::Db, writes: &mut KeyWrites<V>, start: &[u8]) -> Result<(), StoreError> {
+    for (_, value) in writes.range_mut(start.to_vec()..).take_while(|(key, _)| key.starts_with(start)) {
+        *value = None;
+    }
+    for key in db.scan_prefix(start).keys() {
+        writes.insert(key.map_err(failed)?.to_vec(), None);
+    }
+    Ok(())
 }
 
 pub(super) fn failed(e: sled::Error) -> StoreError {

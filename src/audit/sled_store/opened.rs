@@ -1,7 +1,6 @@
 //! A folder of a store that is open in sled.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -19,7 +18,7 @@ use crate::audit::{
 use super::{
     FORMAT,
     folder::SLED_FILE,
-    keys::{block_of, failed, head_bytes, of_session, parts, place, tally_of},
+    keys::{KeyWrites, block_of, drop_all, failed, head_bytes, of_session, parts, place, tally_of},
 };
 
 /// The opened folder.
@@ -139,25 +138,14 @@ impl Opened {
     }
 
     /// What becomes of each key of the journals that change.
-    pub(super) fn journal_writes<'a>(
-        &self,
-        journal: &'a [JournalWrite],
-    ) -> Result<BTreeMap<Vec<u8>, Option<&'a [u8]>>, StoreError> {
-        let mut writes = BTreeMap::new();
+    pub(super) fn journal_writes<'a>(&self, journal: &'a [JournalWrite]) -> Result<KeyWrites<&'a [u8]>, StoreError> {
+        let mut writes = KeyWrites::new();
         for JournalWrite { session, change } in journal {
             match change {
                 JournalChange::Add { number, bytes } => {
                     writes.extend(parts(b'j', session, *number, bytes).map(|(key, part)| (key, Some(part))));
                 }
-                JournalChange::Drop => {
-                    let start = of_session(b'j', session);
-                    for (_, bytes) in writes.range_mut(start.clone()..).take_while(|(key, _)| key.starts_with(&start)) {
-                        *bytes = None;
-                    }
-                    for key in self.db.scan_prefix(&start).keys() {
-                        writes.insert(key.map_err(failed)?.to_vec(), None);
-                    }
-                }
+                JournalChange::Drop => drop_all(&self.db, &mut writes, &of_session(b'j', session))?,
             }
         }
         Ok(writes)

@@ -1,6 +1,6 @@
 //! What is kept of rules that served, in the one tree.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     audit::{
@@ -11,16 +11,13 @@ use crate::{
 };
 
 use super::{
-    keys::{failed, source_parts, tagged},
+    keys::{KeyWrites, drop_all, failed, source_parts, tagged},
     opened::Opened,
 };
 
-/// What becomes of keys: their value, or nothing where they go.
-type KeyWrites = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
-
 impl Opened {
     /// What becomes of each key of kept rules when sets begin to serve.
-    pub(super) fn rules_writes(&self, sets: &[Arc<KeptSet>]) -> Result<KeyWrites, StoreError> {
+    pub(super) fn rules_writes(&self, sets: &[Arc<KeptSet>]) -> Result<KeyWrites<Vec<u8>>, StoreError> {
         let mut writes = KeyWrites::new();
         if sets.is_empty() {
             return Ok(writes);
@@ -29,16 +26,10 @@ impl Opened {
         for set in sets {
             let Changes { put, gone } = index.activate(set);
             for pack in put.iter().map(|(pack, _)| pack).chain(&gone) {
-                let start = tagged(b'k', pack.bytes());
-                for (_, bytes) in writes.range_mut(start.clone()..).take_while(|(key, _)| key.starts_with(&start)) {
-                    *bytes = None;
-                }
-                for key in self.db.scan_prefix(&start).keys() {
-                    writes.insert(key.map_err(failed)?.to_vec(), None);
-                }
+                drop_all(&self.db, &mut writes, &tagged(b'k', pack.bytes()))?;
             }
             for (pack, sources) in put {
-                writes.extend(source_parts(&pack, sources).map(|(key, part)| (key, Some(part))));
+                writes.extend(source_parts(&pack, sources).map(|(key, part)| (key, Some(part.to_vec()))));
             }
         }
         writes.insert(b"rules".to_vec(), Some(index.to_bytes()));
