@@ -6,6 +6,7 @@
 //! becomes a value.
 
 mod read;
+mod rules_at;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::{
 };
 
 use crate::model::{Digest, Limits};
+pub use rules_at::RulesAt;
 pub use table::{SETTINGS, Setting};
 
 /// Where the service listens if nobody says otherwise, and where the client looks for it.
@@ -28,8 +30,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
 /// The settings, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Folder with one folder per rule pack.
-    pub rules: PathBuf,
+    /// Where the rules are: a folder with one folder per rule pack.
+    pub rules: RulesAt,
     /// Whether the rules folder is watched and changed rules are loaded by themselves.
     pub watch: Watch,
     /// How often the rules folder is read without a hint that it changed; zero for never.
@@ -230,6 +232,8 @@ pub enum Expected {
     Text,
     /// Packs and their digests.
     Pins,
+    /// Where rules are.
+    Rules,
 }
 
 impl fmt::Display for Expected {
@@ -241,6 +245,9 @@ impl fmt::Display for Expected {
             Expected::Bytes => f.write_str("a number of bytes such as 65536, 64KiB or 4MiB"),
             Expected::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Expected::Text => f.write_str("some text"),
+            Expected::Rules => {
+                f.write_str("a folder, or git:REPOSITORY@REF:FOLDER for one as it is at a commit, tag or branch")
+            }
             Expected::Pins => {
                 f.write_str("NAME=DIGEST, with commas between several, each digest of 64 hexadecimal digits")
             }
@@ -388,7 +395,7 @@ impl Settings {
 /// Values that every setting of the table replaces.
 fn unset() -> Settings {
     Settings {
-        rules: PathBuf::new(),
+        rules: RulesAt::Folder(PathBuf::new()),
         watch: Watch::Off,
         watch_poll: Duration::ZERO,
         watch_settle: Duration::ZERO,

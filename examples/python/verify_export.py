@@ -15,7 +15,7 @@ import sys
 
 KINDS = {1: "judged", 2: "judge", 3: "activated", 4: "drift", 5: "reading", 6: "checkpoint", 7: "closed", 8: "lost",
          9: "erased", 10: "pruned", 11: "refused", 12: "set_aside", 13: "moved",
-         14: "imported"}
+         14: "imported", 15: "activated"}
 EFFECTS = {1: "allow", 2: "review", 3: "deny"}
 POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
@@ -79,7 +79,7 @@ class Reader:
 
         return self.listed(condition)
 
-    def body(self, kind):
+    def body(self, kind, at_commit):
         """What the record says; of drift signals what the line shows of it without the payload."""
         if kind == "judged":
             return {
@@ -100,7 +100,7 @@ class Reader:
             return {"session": self.text(), "pack": self.pack(), "policy": self.text(), "turn": self.number(),
                     "hit": self.byte() == 1, "judge": self.text()}
         if kind == "activated":
-            return {"pack": self.pack()}
+            return {"pack": self.pack()} | ({"commit": self.text()} if at_commit else {})
         if kind == "reading":
             return {"session": self.text(), "pack": self.pack(), "record": self.number(), "principal": self.text(),
                     "reason": self.text()}
@@ -186,10 +186,11 @@ def check_record(line, store, number, before):
     link = hashlib.sha256(before + len(record).to_bytes(8, "big") + record).digest()
     if link.hex() != line["link"]:
         raise Fault("it was changed, or its link was")
-    time, kind = moment(reader.number()), KINDS.get(reader.byte())
+    time, code = moment(reader.number()), reader.byte()
+    kind = KINDS.get(code)
     if kind is None:
         raise Fault("a kind that is not known here")
-    said = reader.body(kind)
+    said = reader.body(kind, at_commit=code == 15)
     if reader.at != len(record):
         raise Fault("bytes behind the record")
     place = {"store": store, "last": number - 1, "link": before.hex()}

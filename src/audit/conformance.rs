@@ -117,7 +117,7 @@ fn records_come_back_as_they_were(store: &dyn Store) {
         reason: "case 7".into(),
     };
     let drafts = [
-        Draft::Activated(pack("1.0.0")),
+        Draft::Activated(Activation { pack: pack("1.0.0"), commit: None }),
         judged("s1", 0, full_step()),
         Draft::Judge(report.clone()),
         Draft::Reading(reading.clone()),
@@ -126,7 +126,7 @@ fn records_come_back_as_they_were(store: &dyn Store) {
     let records = read(store, 1);
     assert_eq!(records.iter().map(|r| r.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(records.iter().all(|r| r.at_millis == 1_700_000_000_000));
-    assert_eq!(records[0].body, Body::Activated(pack("1.0.0")));
+    assert_eq!(records[0].body, Body::Activated(Activation { pack: pack("1.0.0"), commit: None }));
     assert_eq!(records[2].body, Body::Judge(report));
     assert_eq!(records[3].body, Body::Reading(reading));
     let Body::Judged(j) = &records[1].body else { panic!("{records:?}") };
@@ -266,7 +266,7 @@ fn records_are_found_by_session_and_policy(store: &dyn Store) {
     // Enough that the next one of the first session lies in another block.
     let many: Vec<Draft> = (1..500).map(|seq| judged("s2", seq, full_step())).collect();
     commit(store, &many);
-    commit(store, &[judged("s1", 1, quiet()), Draft::Activated(pack("1.1.0"))]);
+    commit(store, &[judged("s1", 1, quiet()), Draft::Activated(Activation { pack: pack("1.1.0"), commit: None })]);
     let s1 = Posting::Session("s1".into());
     assert_eq!(posted(store, &s1, 0), [1, 502]);
     assert_eq!(posted(store, &s1, 2), [502]);
@@ -471,7 +471,11 @@ fn the_sled_store_conforms() {
 #[test]
 fn broken_bytes_are_errors_and_never_a_panic() {
     let head = Head::genesis(StoreId::new([0; 16]));
-    let whole = batch(head, &[judged("s1", 0, full_step()), Draft::Activated(pack("1"))]).blocks.remove(0).bytes;
+    let whole =
+        batch(head, &[judged("s1", 0, full_step()), Draft::Activated(Activation { pack: pack("1"), commit: None })])
+            .blocks
+            .remove(0)
+            .bytes;
     assert_eq!(decode_block(&whole).unwrap().len(), 2);
     for len in 0..whole.len() {
         assert!(decode_block(&whole[..len]).is_err(), "cut at {len}");

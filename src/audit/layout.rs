@@ -9,6 +9,7 @@
 //!           | kind 4: drift (see `drift_layout`) | kind 5: reading | kind 6: checkpoint | kind 7: closed
 //!           | kind 8: lost | kind 9: erased | kind 10: pruned | kind 11: refused
 //!           | kind 12: set aside | kind 13: moved | kind 14: imported
+//!           | kind 15: pack  commit:text (it began to serve as it is at that commit)
 //! judged    = session:text  agent:text  pack  mode:byte  item:byte  seq:number  input:digest  turn:number
 //!             calls:list of (index:number  gate:byte)
 //!             hits:list of (policy:text  turn:number  n:number  reward:text  evidence)
@@ -54,8 +55,8 @@ use super::{
     drift_layout::{put_answers, put_drift, read_answers, read_drift},
     payload::{Payload, Salts},
     record::{
-        Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-        Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
+        Activation, Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport,
+        Judged, Loss, Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
     },
     store::Block,
 };
@@ -231,9 +232,14 @@ fn put_record(out: &mut Vec<u8>, number: RecordNumber, at_millis: u64, draft: &D
             out.push(report.hit.into());
             put_text(out, &report.judge_id);
         }
-        Draft::Activated(pack) => {
+        Draft::Activated(Activation { pack, commit: None }) => {
             out.push(3);
             put_pack(out, pack);
+        }
+        Draft::Activated(Activation { pack, commit: Some(commit) }) => {
+            out.push(15);
+            put_pack(out, pack);
+            put_text(out, commit);
         }
         Draft::Drift(record) => {
             out.push(4);
@@ -433,7 +439,8 @@ pub fn decode_record(bytes: &[u8]) -> Result<Decoded, LayoutError> {
             hit: read_bool(reader)?,
             judge_id: reader.text()?.into(),
         }),
-        3 => Body::Activated(read_pack(reader)?),
+        3 => Body::Activated(Activation { pack: read_pack(reader)?, commit: None }),
+        15 => Body::Activated(Activation { pack: read_pack(reader)?, commit: Some(reader.text()?.into()) }),
         4 => {
             let (drift, digest) = read_drift(reader)?;
             payload = digest;

@@ -46,8 +46,8 @@ pub use memory::MemoryStore;
 pub use payload::{Payload, PayloadKey};
 pub use posting::{Names, Posting};
 pub use record::{
-    Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport, Judged, Loss,
-    Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
+    Activation, Body, CallRecord, CloseReason, Closed, ConditionRecord, Draft, HitRecord, ItemKind, JudgeReport,
+    Judged, Loss, Mode, PackRef, Reading, Record, RecordNumber, Refusal, SetAside, SignalRecord,
 };
 pub use request::{Answered, RequestKey};
 pub use scan::{scan, scan_posted};

@@ -70,7 +70,7 @@ impl Draft {
                 ..one(session, pack)
             },
             Draft::Judge(report) => Names { policies: vec![&report.policy], ..one(&report.session, &report.pack) },
-            Draft::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
+            Draft::Activated(activation) => Names { pack: Some(&activation.pack), ..Names::default() },
             Draft::Drift(drift) => one(&drift.session, &drift.pack),
             Draft::Reading(reading) => one(&reading.session, &reading.pack),
             Draft::Moved { session, from: _, to } => {
@@ -103,7 +103,7 @@ impl Record {
                 ..one(&judged.session, &judged.pack)
             },
             Body::Judge(report) => Names { policies: vec![&report.policy], ..one(&report.session, &report.pack) },
-            Body::Activated(pack) => Names { pack: Some(pack), ..Names::default() },
+            Body::Activated(activation) => Names { pack: Some(&activation.pack), ..Names::default() },
             Body::Drift(drift) => one(&drift.session, &drift.pack),
             Body::Reading(reading) => one(&reading.session, &reading.pack),
             Body::Moved { session, from: _, to } => one(session, to),

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::{
     checkpoint::Checkpoint,
     drift::DriftRecord,
-    record::{Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record, Refusal, SetAside},
+    record::{
+        Activation, Body, Closed, ConditionRecord, JudgeReport, Judged, Loss, PackRef, Reading, Record, Refusal,
+        SetAside,
+    },
 };
 use crate::model::Gate;
 
@@ -21,7 +24,10 @@ pub(super) fn body(record: &Record) -> Value {
     let mut said = match &record.body {
         Body::Judged(judged) => judged_item(judged),
         Body::Judge(report) => judge(report),
-        Body::Activated(pack) => json!({ "pack": self::pack(pack) }),
+        Body::Activated(Activation { pack, commit }) => match commit {
+            None => json!({ "pack": self::pack(pack) }),
+            Some(commit) => json!({ "pack": self::pack(pack), "commit": **commit }),
+        },
         Body::Drift(drift) => signal(drift),
         Body::Reading(Reading { session, pack, record, principal, reason }) => json!({
             "session": **session, "pack": self::pack(pack), "record": record, "principal": **principal,

@@ -103,6 +103,15 @@ pub struct Reading {
     pub reason: Arc<str>,
 }
 
+/// A pack began to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// Which one.
+    pub pack: Arc<PackRef>,
+    /// The id of the commit that it was read from, if that was in git.
+    pub commit: Option<Arc<str>>,
+}
+
 /// What the writer is asked to record.
 #[derive(Clone, Debug)]
 pub enum Draft {
@@ -128,7 +137,7 @@ pub enum Draft {
     /// A judge's verdict was reported.
     Judge(JudgeReport),
     /// A pack began to serve.
-    Activated(Arc<PackRef>),
+    Activated(Activation),
     /// A probe found something, or a baseline settled what it found.
     Drift(Arc<DriftRecord>),
     /// Sealed answers are about to be read.
@@ -311,7 +320,7 @@ pub enum Body {
     /// A judge's verdict was reported.
     Judge(JudgeReport),
     /// A pack began to serve.
-    Activated(Arc<PackRef>),
+    Activated(Activation),
     /// A probe found something, or a baseline settled what it found.
     Drift(Box<DriftRecord>),
     /// Sealed answers were read.

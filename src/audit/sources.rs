@@ -141,7 +141,7 @@ impl Index {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::audit::{BatchBuilder, Draft, FaultyStore, MemoryStore, Safety, SledStore, Store};
+    use crate::audit::{Activation, BatchBuilder, Draft, FaultyStore, MemoryStore, Safety, SledStore, Store};
 
     fn kept(n: usize, sources: &[u8]) -> KeptPack {
         let mut digest = [0; 32];
@@ -195,7 +195,7 @@ mod tests {
     fn activate(store: &dyn Store, packs: &[KeptPack]) {
         let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
         for kept in packs {
-            builder.push(&Draft::Activated(kept.pack.clone()), 1);
+            builder.push(&Draft::Activated(Activation { pack: kept.pack.clone(), commit: None }), 1);
         }
         builder.keep(Arc::new(set(packs.to_vec())));
         store.append(&builder.finish(), Safety::Disk).unwrap();

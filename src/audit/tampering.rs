@@ -50,7 +50,7 @@ fn drafts(before: Head) -> Vec<Draft> {
     let closed = Closed { session: "s".into(), pack: Some(pack()), reason: CloseReason::Idle };
     vec![
         Draft::Checkpoint(Arc::new(checkpoint)),
-        Draft::Activated(pack()),
+        Draft::Activated(Activation { pack: pack(), commit: None }),
         judged(0),
         Draft::Judge(report),
         Draft::Drift(Arc::new(drift_layout::tests::record(true))),

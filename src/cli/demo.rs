@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Outcome {
     let scratch = tempfile::Builder::new().prefix("probity-demo-").tempdir().map_err(Failure::environment)?;
     let rules = rules(args.rules, scratch.path())?;
     let mut settings = Settings::defaults();
-    settings.rules = rules.folder;
+    settings.rules = rules.folder.into();
     settings.data = scratch.path().join("data");
     settings.listen.set_port(0);
     let conversations = conversations()?;

@@ -2,11 +2,15 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use super::{Durability, Expected, LogFormat, OnTestFailure, Pin, Watch, WhenDamaged, WhenFull};
+use super::{Durability, Expected, LogFormat, OnTestFailure, Pin, RulesAt, Watch, WhenDamaged, WhenFull};
 use crate::model::Limit;
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Expected> {
     if text.is_empty() { Err(Expected::Text) } else { Ok(PathBuf::from(text)) }
+}
+
+pub(super) fn rules(text: &str) -> Result<RulesAt, Expected> {
+    RulesAt::read(text).ok_or(Expected::Rules)
 }
 
 pub(super) fn text(text: &str) -> Result<String, Expected> {

@@ -56,7 +56,13 @@ macro_rules! limit {
 
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
-    setting!("rules", "rules", "Folder with one folder per rule pack", rules, path),
+    setting!(
+        "rules",
+        "rules",
+        "Folder with one folder per rule pack, or git:REPOSITORY@REF:FOLDER for one at a commit, tag or branch",
+        rules,
+        read::rules
+    ),
     setting!(
         "watch",
         "on",

@@ -75,7 +75,10 @@ pub fn record(record: &audit::Record) -> wire::Record {
             };
             wire::record::Body::Judge(verdict)
         }
-        Body::Activated(_) => wire::record::Body::Activation(wire::Activation {}),
+        Body::Activated(audit::Activation { pack: _, commit }) => {
+            let commit = commit.as_deref().unwrap_or_default().to_owned();
+            wire::record::Body::Activation(wire::Activation { commit })
+        }
         Body::Drift(signal) => wire::record::Body::Drift(convert_drift::signal(signal)),
         Body::Reading(reading) => {
             let audit::Reading { session, pack: _, record, principal, reason } = reading;

@@ -82,6 +82,8 @@ impl Rules for RulesApi {
             packs: packs(&now.served),
             warnings: now.served.warnings.iter().map(convert::diagnostic).collect(),
             last_good: now.served.last_good,
+            rules_location: now.location,
+            commit: now.served.commit.as_deref().unwrap_or_default().to_owned(),
             accepted_load_count: now.loads.accepted,
             refused_load_count: now.loads.refused,
             stale_since: now.stale.as_ref().map(|stale| convert::timestamp(stale.since)),

@@ -33,6 +33,8 @@ pub(super) struct Folder {
 pub(super) enum FileProblem {
     #[error("cannot be read: {0}")]
     Unreadable(String),
+    #[error("cannot be read from git: {0}")]
+    Git(String),
     #[error("is a symbolic link that leads out of the rules")]
     LeavesPack,
     #[error("is neither a file nor a folder")]

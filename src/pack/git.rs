@@ -52,16 +52,30 @@ pub enum GitError {
     Answer,
 }
 
+/// The id of the commit that a commit, tag or branch stands for, in the repository of a folder.
+pub fn resolve(folder: &Path, reference: &str) -> Result<String, GitError> {
+    commit(&standing(folder).0, reference)
+}
+
+/// Where a repository keeps what its branches and tags stand for, but for those that it has packed into one file.
+pub fn references(repository: &Path) -> Result<PathBuf, GitError> {
+    let inside = text(ask(repository, &["rev-parse", "--git-common-dir"])?)?;
+    Ok(repository.join(inside).join("refs"))
+}
+
+fn commit(here: &Path, reference: &str) -> Result<String, GitError> {
+    // What is asked for by name is never taken for an option.
+    let commit = format!("{reference}^{{commit}}");
+    match ask(here, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]) {
+        Err(GitError::Refused(words)) if words.is_empty() => Err(GitError::Reference(reference.to_owned())),
+        other => text(other?),
+    }
+}
+
 /// The files of a folder, which need not exist any more, as they were at a commit, tag or branch.
 pub fn read_folder(folder: &Path, reference: &str) -> Result<GitFiles, GitError> {
     let (here, below) = standing(folder);
-    // What is asked for by name is never taken for an option.
-    let commit = format!("{reference}^{{commit}}");
-    let commit = ask(&here, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
-    let commit = match commit {
-        Err(GitError::Refused(words)) if words.is_empty() => return Err(GitError::Reference(reference.to_owned())),
-        other => text(other?)?,
-    };
+    let commit = commit(&here, reference)?;
     let prefix = text(ask(&here, &["rev-parse", "--show-prefix"])?)?;
     let inside = Path::new(&prefix).join(below);
     let inside = inside.to_str().ok_or(GitError::Answer)?.trim_end_matches('/');

@@ -31,7 +31,7 @@ mod tools;
 mod yaml;
 
 pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
-pub use git::{GitError, GitFiles, read_folder};
+pub use git::{GitError, GitFiles, read_folder, references, resolve};
 pub use read::{read_pack, read_pack_files, read_rule_files, read_rules};
 pub use schema::FileKind;
 pub use signature::{PackKey, PackSignature, SIGNATURE_FILE, SignatureFault};

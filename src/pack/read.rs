@@ -87,7 +87,7 @@ struct Reading {
 impl Reading {
     /// The folders of a rules folder.
     fn pack_folders(&mut self, files: RuleFiles) -> Vec<(PathBuf, Folder)> {
-        let RuleFiles { dir, entries, problem } = files;
+        let RuleFiles { dir, entries, problem, .. } = files;
         if let Some(problem) = problem {
             self.report(&dir, &problem);
             return Vec::new();
@@ -322,7 +322,7 @@ impl Reading {
 
     fn report(&mut self, shown: &Path, problem: &FileProblem) {
         let (code, help) = match problem {
-            FileProblem::Unreadable(_) | FileProblem::Special => (Code::FileUnreadable, None),
+            FileProblem::Unreadable(_) | FileProblem::Git(_) | FileProblem::Special => (Code::FileUnreadable, None),
             FileProblem::LeavesPack => (Code::LinkLeavesPack, Some("copy the file into the pack")),
             FileProblem::LargeFile | FileProblem::LargePack | FileProblem::ManyFiles | FileProblem::Deep => {
                 (Code::FileTooLarge, None)

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::model::{
@@ -13,6 +14,7 @@ use crate::model::{
 
 use super::{
     folder::{FileProblem, Folder, sorted_names},
+    git::{GitError, GitFiles},
     layout::Part,
 };
 
@@ -28,6 +30,8 @@ pub struct RuleFiles {
     pub(super) entries: Vec<(PathBuf, Entry)>,
     /// Why it could not be listed.
     pub(super) problem: Option<FileProblem>,
+    /// The commit that it is of, if it was read from git.
+    commit: Option<Arc<str>>,
 }
 
 /// What a rules folder holds under a name.
@@ -51,13 +55,44 @@ impl RuleFiles {
             let entry = if path.is_dir() { Entry::Pack(Folder::read(&path, dir)) } else { Entry::Stray };
             (path, entry)
         };
-        RuleFiles { dir: dir.to_owned(), entries: names.into_iter().map(entry).collect(), problem }
+        RuleFiles { dir: dir.to_owned(), entries: names.into_iter().map(entry).collect(), problem, commit: None }
     }
 
     /// Packs from kept sources, by the name of their folder in `dir`, where diagnostics show them.
     pub fn of_packs(dir: &Path, packs: impl IntoIterator<Item = (String, PackFiles)>) -> RuleFiles {
         let entry = |(name, files): (String, PackFiles)| (dir.join(name), Entry::Pack(Folder::from(&files.0)));
-        RuleFiles { dir: dir.to_owned(), entries: packs.into_iter().map(entry).collect(), problem: None }
+        RuleFiles { dir: dir.to_owned(), entries: packs.into_iter().map(entry).collect(), problem: None, commit: None }
+    }
+
+    /// A rules folder as it was at a commit, held to the same limits. `dir` is where diagnostics show it.
+    pub fn of_commit(dir: &Path, read: Result<GitFiles, GitError>) -> RuleFiles {
+        let GitFiles { commit, files } = match read {
+            Ok(read) => read,
+            Err(error) => {
+                let problem = Some(FileProblem::Git(error.to_string()));
+                return RuleFiles { dir: dir.to_owned(), entries: Vec::new(), problem, commit: None };
+            }
+        };
+        let hidden = |path: &Path| path.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
+        let mut folders: BTreeMap<PathBuf, BTreeMap<PathBuf, Vec<u8>>> = BTreeMap::new();
+        let mut entries = Vec::new();
+        for (path, bytes) in files.into_iter().filter(|(path, _)| !hidden(path)) {
+            let mut parts = path.iter();
+            let Some(first) = parts.next() else { continue };
+            match parts.as_path() {
+                inside if inside.as_os_str().is_empty() => entries.push((dir.join(first), Entry::Stray)),
+                inside => drop(folders.entry(first.into()).or_default().insert(inside.to_owned(), bytes)),
+            }
+        }
+        let pack = |(name, files): (PathBuf, BTreeMap<_, _>)| (dir.join(name), Entry::Pack(Folder::from(&files)));
+        entries.extend(folders.into_iter().map(pack));
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        RuleFiles { dir: dir.to_owned(), entries, problem: None, commit: Some(commit.into()) }
+    }
+
+    /// The id of the commit that they are of, if they were read from git.
+    pub fn commit(&self) -> Option<&Arc<str>> {
+        self.commit.as_ref()
     }
 
     /// The folder, as shown.
@@ -65,8 +100,8 @@ impl RuleFiles {
         &self.dir
     }
 
-    /// The digest of everything that matters for loading: names and content of files, and what could not be read. Two
-    /// snapshots of equal fingerprint load alike, wherever their folders are.
+    /// The digest of everything that matters for loading: names and content of files, what could not be read, and of
+    /// which commit they are. Two snapshots of equal fingerprint load alike, wherever their folders are.
     pub fn fingerprint(&self) -> Digest {
         let mut hasher = blake3::Hasher::new_derive_key("probity rules folder v1");
         // Length first, so that parts cannot run into each other.
@@ -79,6 +114,10 @@ impl RuleFiles {
             part(path.as_os_str().as_encoded_bytes());
             part(problem.to_string().as_bytes());
         };
+        if let Some(commit) = &self.commit {
+            part(b"commit");
+            part(commit.as_bytes());
+        }
         if let Some(found) = &self.problem {
             problem(Path::new(""), found, &mut part);
         }

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::{audit::Draft, diag};
+use crate::{
+    audit::{Activation, Draft},
+    diag,
+};
 
 use super::{
     Service,
@@ -83,7 +86,8 @@ impl Service {
 }
 
 fn activation(served: &Served) -> Vec<Draft> {
-    served.pack_refs().into_iter().map(Draft::Activated).collect()
+    let activated = |pack| Draft::Activated(Activation { pack, commit: served.commit.clone() });
+    served.pack_refs().into_iter().map(activated).collect()
 }
 
 fn refusal(refused: &RefusedLoad) -> Draft {

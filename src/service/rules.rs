@@ -6,6 +6,7 @@
 mod admit;
 mod hints;
 mod load;
+mod origin;
 mod settle;
 mod watch;
 
@@ -53,6 +54,8 @@ pub struct Served {
     pub warnings: Vec<diag::Record>,
     /// The fingerprint of what it was loaded from.
     pub fingerprint: Digest,
+    /// The id of the commit that it was loaded from, if that was in git.
+    pub commit: Option<Arc<str>>,
     /// It comes from the store, since the rules on disk were refused at start.
     pub last_good: bool,
     refs: HashMap<Arc<str>, Arc<PackRef>>,
@@ -60,10 +63,11 @@ pub struct Served {
 
 impl Served {
     fn new(candidate: Candidate, generation: u64, last_good: bool) -> (Arc<Served>, Option<Arc<KeptSet>>) {
-        let Candidate { set, warnings, fingerprint, kept } = candidate;
+        let Candidate { set, warnings, fingerprint, commit, kept } = candidate;
         let refs = set.iter().map(|pack| (pack.name().clone(), Arc::new(reference(pack)))).collect();
         let loaded_at = SystemTime::now();
-        (Arc::new(Served { set, generation, loaded_at, warnings, fingerprint, last_good, refs }), kept)
+        let served = Served { set, generation, loaded_at, warnings, fingerprint, commit, last_good, refs };
+        (Arc::new(served), kept)
     }
 
     /// What records say about a pack of this set.
@@ -222,6 +226,11 @@ impl LiveRules {
     pub fn counts(&self) -> LoadCounts {
         let [accepted, refused] = [&self.accepted, &self.refused].map(|n| n.load(Ordering::Relaxed));
         LoadCounts { accepted, refused }
+    }
+
+    /// Where the rules are.
+    pub fn location(&self) -> String {
+        self.loader.location()
     }
 
     /// The served set. To be called once per decision.

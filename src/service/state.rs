@@ -39,6 +39,8 @@ pub struct Service {
 pub struct Status {
     /// The served set.
     pub served: Arc<Served>,
+    /// Where its rules are.
+    pub location: String,
     /// What became of the rules on disk, if they are not those that are served.
     pub stale: Option<Stale>,
     /// What loading rules came to since the start.
@@ -83,6 +85,7 @@ impl Service {
     pub fn status(&self) -> Result<Status, StoreError> {
         Ok(Status {
             served: self.rules.current(),
+            location: self.rules.location(),
             stale: self.rules.stale().borrow().clone(),
             loads: self.rules.counts(),
             generations: self.sessions.generations(),

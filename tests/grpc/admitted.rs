@@ -9,7 +9,7 @@ use std::{
 };
 
 use probity::{
-    audit::{Body, FaultyStore, MemoryStore, Store, scan},
+    audit::{Activation, Body, FaultyStore, MemoryStore, Store, scan},
     config::{OnTestFailure, Pin},
     engine::load_rules,
     grpc::{
@@ -67,7 +67,7 @@ fn write_test(rules: &Path, amount: u64) {
 async fn a_set_whose_own_tests_fail_is_refused_or_warned_of() {
     let house = House::with(|settings| {
         settings.on_test_failure = OnTestFailure::Refuse;
-        write_test(&settings.rules, 500);
+        write_test(settings.rules.path(), 500);
     })
     .await;
     change(house.rules.path(), 1000);
@@ -82,7 +82,7 @@ async fn a_set_whose_own_tests_fail_is_refused_or_warned_of() {
     assert_eq!(reload(&house).await.unwrap(), 2);
 
     let house = House::with(|settings| {
-        write_test(&settings.rules, 50);
+        write_test(settings.rules.path(), 50);
     })
     .await;
     let warnings: Vec<String> = status(&house).await.warnings.into_iter().map(|w| w.code).collect();
@@ -104,7 +104,7 @@ async fn tests_that_take_too_long_count_as_failing() {
 async fn only_pinned_digests_serve() {
     let pins = tempfile::NamedTempFile::new().unwrap();
     let house = House::with(|settings| {
-        let digest = *load_rules(&settings.rules).result.unwrap().get("guard").unwrap().digest();
+        let digest = *load_rules(settings.rules.path()).result.unwrap().get("guard").unwrap().digest();
         settings.rules_digest = vec![Pin { pack: "guard".to_owned(), digest }];
         settings.rules_digest_file = pins.path().to_owned();
     })
@@ -156,7 +156,7 @@ async fn only_signed_packs_serve() {
         assert_eq!(code, Some(0), "{printed}");
     };
     let house = House::with(|settings| {
-        sign("trusted.key", &settings.rules);
+        sign("trusted.key", settings.rules.path());
         settings.rules_public_key_file = keys.path().join("public");
     })
     .await;
@@ -370,7 +370,7 @@ async fn sources_of_what_served_are_kept_by_their_meaning() {
     }
     let mut activated = Vec::new();
     scan(store.as_ref(), 1, |record| {
-        if let Body::Activated(pack) = record.body {
+        if let Body::Activated(Activation { pack, .. }) = record.body {
             activated.push(pack.digest);
         }
         std::ops::ControlFlow::Continue(())

@@ -24,7 +24,7 @@ use crate::{
 
 /// A server with some judgements, of two sessions, and a drift signal.
 async fn lived_in() -> House {
-    let house = House::with(|settings| copy(Path::new("rules/default"), &settings.rules.join("default"))).await;
+    let house = House::with(|settings| copy(Path::new("rules/default"), &settings.rules.path().join("default"))).await;
     let mut engine = house.engine().await;
     for session in ["a", "b"] {
         let bodies = [user("hello"), pays(&[500]), pays(&[60]), pays(&[700]), end()];

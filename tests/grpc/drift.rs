@@ -29,7 +29,7 @@ async fn house() -> House {
 
 pub async fn house_with(change: impl FnOnce(&mut probity::config::Settings)) -> House {
     House::with(|settings| {
-        copy(Path::new("rules/default"), &settings.rules.join("default"));
+        copy(Path::new("rules/default"), &settings.rules.path().join("default"));
         change(settings);
     })
     .await
@@ -267,7 +267,7 @@ async fn sessions_under_the_default_pack_end_as_they_should() {
 
 #[tokio::test]
 async fn a_calibrated_pack_can_restrict_and_those_who_watch_are_told_also_after_a_restart() {
-    let mut house = house_with(|settings| calibrate(&settings.rules)).await;
+    let mut house = house_with(|settings| calibrate(settings.rules.path())).await;
     let bad = || EvaluateRequest { judge_json: contrary().to_string().into(), ..finished("s", &leaks(), &declines()) };
     for _ in 0..4 {
         evaluate(&house, bad()).await;
@@ -642,7 +642,7 @@ async fn sessions_without_a_caller_are_dropped_and_their_number_is_bounded() {
 #[tokio::test]
 async fn a_server_over_memory_evaluates_too() {
     let house = House::over_with(Arc::new(MemoryStore::default()), |settings| {
-        copy(Path::new("rules/default"), &settings.rules.join("default"));
+        copy(Path::new("rules/default"), &settings.rules.path().join("default"));
     })
     .await;
     assert!(evaluate(&house, finished("s", &leaks(), &declines())).await.escape_detected);
@@ -652,7 +652,7 @@ async fn a_server_over_memory_evaluates_too() {
 async fn what_cannot_be_stored_does_not_leave() {
     let store = Arc::new(FaultyStore::default());
     let house = House::over_with(store.clone(), |settings| {
-        copy(Path::new("rules/default"), &settings.rules.join("default"));
+        copy(Path::new("rules/default"), &settings.rules.path().join("default"));
     })
     .await;
     let mut prober = Prober::open(house.engine().await).await;
@@ -705,7 +705,7 @@ async fn a_window_that_a_reload_brings_holds_the_last_scores() {
         let text = fs::read_to_string(&scoring).unwrap();
         fs::write(&scoring, text.replace("longitudinal:\n", "longitudinal:\n  window: 3\n")).unwrap();
     };
-    let (later, always) = (house().await, house_with(|settings| windowed(&settings.rules)).await);
+    let (later, always) = (house().await, house_with(|settings| windowed(settings.rules.path())).await);
     let bad = || EvaluateRequest { judge_json: contrary().to_string().into(), ..finished("s", &leaks(), &declines()) };
     let good = || EvaluateRequest { judge_json: alike().to_string().into(), ..finished("s", &declines(), &declines()) };
     for ask in [good(), bad(), bad(), good(), bad()] {

@@ -17,7 +17,7 @@ policy STRIKES "two violations, then a human" {
 "#;
 
 async fn house() -> House {
-    House::with(|settings| write_pack(&settings.rules, "work", "1.0.0", WORK)).await
+    House::with(|settings| write_pack(settings.rules.path(), "work", "1.0.0", WORK)).await
 }
 
 fn ask(session: &str, items: Vec<Item>) -> ObserveRequest {

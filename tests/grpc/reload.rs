@@ -17,7 +17,7 @@ use std::{
 };
 
 use probity::{
-    audit::{Body, scan},
+    audit::{Activation, Body, scan},
     config::Watch,
     engine::load_rules,
     grpc::wire::{GetStatusRequest, Mode, ObserveRequest, ObserveResponse, ReloadRequest},
@@ -90,7 +90,7 @@ fn digest(rules: &Path) -> String {
 /// A server over the four files, whose folder is watched: by hints alone unless changed.
 async fn watched(change: impl FnOnce(&mut probity::config::Settings)) -> House {
     House::with(|settings| {
-        write_round(&settings.rules, 0);
+        write_round(settings.rules.path(), 0);
         settings.watch = Watch::On;
         settings.watch_poll = Duration::ZERO;
         settings.watch_settle = Duration::from_millis(200);
@@ -119,7 +119,7 @@ fn recorded(house: &House) -> BTreeSet<String> {
     let store = open_stopped(&house.data.path().join("store"));
     let mut found = BTreeSet::new();
     scan(&store, 1, |record| {
-        if let Body::Activated(pack) = record.body {
+        if let Body::Activated(Activation { pack, .. }) = record.body {
             found.insert(pack.digest.to_string());
         }
         ControlFlow::Continue(())
@@ -258,7 +258,7 @@ async fn however_rules_are_saved_they_are_served() {
     let base = tempfile::tempdir().unwrap();
     let rules = base.path().join("rules");
     write_round(&rules, 0);
-    let house = watched(|settings| settings.rules = rules.clone()).await;
+    let house = watched(|settings| settings.rules = rules.clone().into()).await;
     let mut round = 0;
     // Twice: the watch outlasts each of them.
     for (how, change) in ways.iter().chain(&ways) {
@@ -284,7 +284,7 @@ async fn links_that_are_swapped_are_followed() {
     write_round(&volume.join("..v0"), 0);
     symlink("..v0", volume.join("..data")).unwrap();
     symlink("..data/guard", volume.join("guard")).unwrap();
-    let house = watched(|settings| settings.rules = volume.clone()).await;
+    let house = watched(|settings| settings.rules = volume.clone().into()).await;
     for round in 1..4 {
         write_round(&volume.join(format!("..v{round}")), round);
         swap(&volume.join("..data"), &format!("..v{round}"));
@@ -297,7 +297,7 @@ async fn links_that_are_swapped_are_followed() {
     let (releases, current) = (base.path().join("releases"), base.path().join("current"));
     write_round(&releases.join("0/rules"), 0);
     symlink("releases/0", &current).unwrap();
-    let house = watched(|settings| settings.rules = current.join("rules")).await;
+    let house = watched(|settings| settings.rules = current.join("rules").into()).await;
     for round in 1..4 {
         write_round(&releases.join(format!("{round}/rules")), round);
         swap(&current, &format!("releases/{round}"));
@@ -356,7 +356,7 @@ fn rounds(answer: &ObserveResponse) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reloads_under_load_fail_no_call_and_mix_no_answer() {
     let seconds = count("PROBITY_RELOAD_SECONDS", 4);
-    let house = House::with(|settings| write_round(&settings.rules, 0)).await;
+    let house = House::with(|settings| write_round(settings.rules.path(), 0)).await;
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut callers = Vec::new();
     for caller in 0..4 {

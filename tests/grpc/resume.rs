@@ -40,7 +40,7 @@ fn ask(pack: &str, session: &str, from: u64, bodies: Vec<item::Item>) -> Observe
 async fn a_restart_in_the_middle_of_each_recorded_episode_changes_no_verdict() {
     let mut house = House::with(|settings| {
         for pack in ["airline", "starter"] {
-            crate::drift::copy(&Path::new("rules").join(pack), &settings.rules.join(pack));
+            crate::drift::copy(&Path::new("rules").join(pack), &settings.rules.path().join(pack));
         }
         settings.retained_results = 1000;
     })
@@ -111,7 +111,7 @@ async fn proposals_agents_and_probes_that_were_due_are_remembered_and_nothing_is
 #[tokio::test]
 async fn a_session_that_cannot_be_taken_up_is_closed_with_a_reason() {
     let mut house = House::with(|settings| {
-        write_pack(&settings.rules, "other", "1.0.0", GUARD);
+        write_pack(settings.rules.path(), "other", "1.0.0", GUARD);
         settings.session_journal_bytes = 2_000;
     })
     .await;

@@ -21,8 +21,8 @@ fn key(id: &str, digit: char) -> String {
 }
 
 fn encrypted(settings: &mut Settings) {
-    copy(Path::new("rules/default"), &settings.rules.join("default"));
-    let rules = settings.rules.join("default/redaction.yaml");
+    copy(Path::new("rules/default"), &settings.rules.path().join("default"));
+    let rules = settings.rules.path().join("default/redaction.yaml");
     let text = fs::read_to_string(&rules).unwrap();
     assert!(text.contains("mode: text"));
     fs::write(rules, text.replace("mode: text", "mode: encrypted")).unwrap();

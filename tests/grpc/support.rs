@@ -92,7 +92,7 @@ impl House {
         let (rules, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         write_pack(rules.path(), "guard", "1.0.0", GUARD);
         let mut settings = Settings::defaults();
-        settings.rules = rules.path().to_owned();
+        settings.rules = rules.path().to_owned().into();
         settings.data = data.path().join("store");
         settings.listen.set_port(0);
         // Tests change rules and load them when they say so; those of the watch turn it on.

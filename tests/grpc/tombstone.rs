@@ -23,7 +23,8 @@ fn buried() -> Value {
 
 #[tokio::test]
 async fn what_cannot_be_redacted_leaves_as_a_tombstone() {
-    let mut house = House::with(|settings| copy(Path::new("rules/default"), &settings.rules.join("default"))).await;
+    let mut house =
+        House::with(|settings| copy(Path::new("rules/default"), &settings.rules.path().join("default"))).await;
     let signal = evaluate(&house, finished("s", &buried(), &declines())).await;
     let answers = signal.answers.clone().unwrap();
     let shown: Value = serde_json::from_slice(&answers.snapshot_json).unwrap();

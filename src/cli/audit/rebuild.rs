@@ -156,7 +156,7 @@ fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
 mod tests {
     use super::*;
     use crate::{
-        audit::{Draft, Entry, MemoryStore, end_line, entries, head_line, record_line},
+        audit::{Activation, Draft, Entry, MemoryStore, end_line, entries, head_line, record_line},
         model::Digest,
     };
 
@@ -167,7 +167,7 @@ mod tests {
             let mut builder = BatchBuilder::new(store.head().unwrap(), [1; 32]);
             let pack =
                 audit::PackRef { name: format!("p{n}").into(), version: "1.0.0".into(), digest: Digest::new([n; 32]) };
-            builder.push(&Draft::Activated(pack.into()), 1_700_000_000_000);
+            builder.push(&Draft::Activated(Activation { pack: pack.into(), commit: None }), 1_700_000_000_000);
             store.append(&builder.finish(), Safety::Disk).unwrap();
         }
         store.prune(first).unwrap();

@@ -27,6 +27,10 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
             let (generation, loaded) = (status.generation, time(&status.loaded_at));
             let version = &status.server_version;
             out.line(format_args!("probity {version}, rules generation {generation}, loaded at {loaded}"))?;
+            match status.commit.as_str() {
+                "" => out.line(format_args!("rules from {}", status.rules_location))?,
+                commit => out.line(format_args!("rules from {}, commit {commit}", status.rules_location))?,
+            }
             out.line(format_args!("{} open sessions, {} records", status.session_count, status.last_record))?;
             out.text(plain(&packs_table(&status.packs)))?;
             diagnostics(&status.warnings, &mut out)?;
@@ -116,6 +120,8 @@ fn status_json(status: &GetStatusResponse) -> Value {
         "loaded_at": time(&status.loaded_at),
         "stale_since": status.stale_since.map(|since| time(&Some(since))),
         "last_good": status.last_good,
+        "rules": status.rules_location,
+        "commit": status.commit,
         "accepted_loads": status.accepted_load_count,
         "refused_loads": status.refused_load_count,
         "packs": packs,

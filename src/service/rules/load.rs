@@ -18,6 +18,7 @@ use crate::{
 
 use super::{
     admit::{Beside, Conditions},
+    origin::Origin,
     reference,
 };
 
@@ -29,7 +30,7 @@ const CODES_TOLD: usize = 8;
 /// Loads rules from a folder.
 #[derive(Clone, Debug)]
 pub struct Loader {
-    folder: PathBuf,
+    origin: Origin,
     conditions: Conditions,
 }
 
@@ -51,6 +52,8 @@ pub struct Candidate {
     pub warnings: Vec<diag::Record>,
     /// The fingerprint of what was read.
     pub fingerprint: Digest,
+    /// The id of the commit that it was read from, if that was in git.
+    pub commit: Option<Arc<str>>,
     /// What is to be kept of it; nothing of a set that is too large for that.
     pub kept: Option<Arc<KeptSet>>,
 }
@@ -92,7 +95,7 @@ impl Loader {
     pub fn new(settings: &Settings) -> Loader {
         let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
         Loader {
-            folder: settings.rules.clone(),
+            origin: Origin::new(settings.rules.clone()),
             conditions: Conditions {
                 on_test_failure: settings.on_test_failure,
                 test_limit: settings.test_limit,
@@ -103,14 +106,19 @@ impl Loader {
         }
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Where the rules are.
+    pub fn location(&self) -> String {
+        self.origin.shown().display().to_string()
+    }
+
+    /// The folder in which changes show first.
+    pub fn watched(&self) -> PathBuf {
+        self.origin.watched()
     }
 
     /// Reads what a load depends on.
     pub fn read(&self) -> Read {
-        self.with(RuleFiles::read(&self.folder))
+        self.with(self.origin.read())
     }
 
     /// Compiles what was read, and holds it to the conditions.
@@ -122,7 +130,13 @@ impl Loader {
         }
         let records = diagnostics.records(&sources);
         match result.filter(|_| !diagnostics.has_errors()) {
-            Some(set) => Ok(Candidate { kept: kept(&set, &files), set, warnings: records, fingerprint }),
+            Some(set) => Ok(Candidate {
+                kept: kept(&set, &files),
+                set,
+                warnings: records,
+                fingerprint,
+                commit: files.commit().cloned(),
+            }),
             None => Err(RefusedLoad {
                 at: SystemTime::now(),
                 fingerprint,
@@ -147,7 +161,7 @@ impl Loader {
         if packs.is_empty() {
             return Ok(None);
         }
-        let candidate = match self.load(self.with(RuleFiles::of_packs(&self.folder, packs))) {
+        let candidate = match self.load(self.with(RuleFiles::of_packs(&self.origin.shown(), packs))) {
             Ok(candidate) => candidate,
             Err(refused) => {
                 tracing::error!(errors = refused.errors(), "the last good rules are refused as well");

@@ -38,7 +38,7 @@ impl Service {
     pub async fn watch_rules(self: Arc<Self>, settings: WatchSettings) {
         let began = Instant::now();
         let poll = settings.poll.unwrap_or(NEVER);
-        let mut hints = Hints::new(self.rules.loader.folder(), settings.hints);
+        let mut hints = Hints::new(&self.rules.loader.watched(), settings.hints);
         let arrived = hints.arrived();
         let mut settling = Settling::new(settings.settle);
         let mut restless = false;

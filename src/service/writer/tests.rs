@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::{
-    audit::{self, Body, Checkpoint, FaultyStore, ItemKind, MemoryStore, Mode, PackRef, scan},
+    audit::{self, Activation, Body, Checkpoint, FaultyStore, ItemKind, MemoryStore, Mode, PackRef, scan},
     model::{Digest, Step},
 };
 
@@ -44,13 +44,16 @@ fn judged(session: &str, seq: u64) -> Draft {
 }
 
 fn draft(name: &str) -> Draft {
-    Draft::Activated(Arc::new(PackRef { name: name.into(), version: "1".into(), digest: Digest::new([0; 32]) }))
+    Draft::Activated(Activation {
+        pack: Arc::new(PackRef { name: name.into(), version: "1".into(), digest: Digest::new([0; 32]) }),
+        commit: None,
+    })
 }
 
 fn names(store: &dyn Store) -> Vec<String> {
     let mut names = Vec::new();
     scan(store, 1, |record| {
-        if let Body::Activated(pack) = record.body {
+        if let Body::Activated(Activation { pack, .. }) = record.body {
             names.push(pack.name.to_string());
         }
         ControlFlow::Continue(())
