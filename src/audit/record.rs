@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::model::{Digest, Effect, Gate, Num, PolicyId, Seq, Step, Turn};
+use crate::model::{Digest, Effect, Gate, Num, PackQuery, PolicyId, Seq, Step, Turn};
 
 use super::{DriftRecord, checkpoint::Checkpoint};
 
@@ -19,6 +19,13 @@ pub struct PackRef {
     pub version: Arc<str>,
     /// The digest of its meaning.
     pub digest: Digest,
+}
+
+impl PackRef {
+    /// Whether it is one of those that are asked for.
+    pub fn is_of(&self, query: &PackQuery) -> bool {
+        *self.name == *query.name() && self.version.parse().is_ok_and(|version| query.matches(&version))
+    }
 }
 
 impl fmt::Debug for PackRef {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     diag::{Record, sarif},
-    engine::{Coverage, Loaded, Pack, check_version, untested},
+    engine::{Coverage, Loaded, Pack, check_version, predecessor, untested},
 };
 
 use super::{
@@ -137,8 +137,8 @@ fn against(version: &str, path: &Path, load: &mut Packs) -> Result<(), Failure> 
     let earlier = packs::version(version, Some(path))?;
     for pack in load.result.iter().flatten() {
         let only = earlier.len() == 1 && load.result.iter().flatten().count() == 1;
-        let same = |old: &&Arc<Pack>| only || old.name() == pack.name();
-        if let Some(old) = earlier.iter().find(same) {
+        let old = if only { earlier.first() } else { predecessor(&earlier, pack) };
+        if let Some(old) = old {
             load.diagnostics.extend(check_version(old, pack));
         }
     }

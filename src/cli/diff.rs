@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::engine::{
     Aspect, Change, Figures, Pack, PackDiff, Pair, PolicyChange, PolicyVerdicts, Recount, TraceDiff, VerdictAt, diff,
+    predecessor,
 };
 
 use super::{
@@ -78,13 +79,12 @@ pub fn run(args: Args) -> Outcome {
     Ok(if broken > 0 { Exit::BadInput } else { Exit::Fine })
 }
 
-/// Packs of equal names; one pack on each side belongs to the other, whatever its name.
+/// Each pack with the one that it came out of; one pack on each side belongs to the other, whatever its name.
 fn pairs<'p>(before: &'p [Arc<Pack>], after: &'p [Arc<Pack>]) -> Vec<(&'p Arc<Pack>, &'p Arc<Pack>)> {
     if let ([before], [after]) = (before, after) {
         return vec![(before, after)];
     }
-    let same_name = |new: &'p Arc<Pack>| before.iter().find(|old| old.name() == new.name()).map(|old| (old, new));
-    after.iter().filter_map(same_name).collect()
+    after.iter().filter_map(|new| predecessor(before, new).map(|old| (old, new))).collect()
 }
 
 fn people(report: &Report, out: &mut Output) -> Result<(), Failure> {

@@ -10,7 +10,8 @@ use std::{
 
 use crate::{
     diag::suggest,
-    engine::{Loaded, Pack, load_pack, load_pack_files, load_rules},
+    engine::{Loaded, Pack, RuleSet, load_pack, load_pack_files, load_rules},
+    model::PackQuery,
     pack::read_folder,
 };
 
@@ -87,23 +88,22 @@ fn must<T>(which: &(impl Display + ?Sized), loaded: Loaded<T>) -> Result<T, Fail
     }
 }
 
-/// The pack of a name in a rules folder; without a name the only one there is.
+/// The pack of a rules folder that is asked for as `NAME` or `NAME@RANGE`; without that the only one there is.
 pub fn select(rules: &Path, name: Option<&str>) -> Result<Arc<Pack>, Failure> {
     let packs = usable(rules)?;
     let names: Vec<&str> = packs.iter().map(|p| p.name().as_ref()).collect();
-    let found = match (name, packs.as_slice()) {
-        (Some(name), packs) => packs.iter().find(|p| p.name().as_ref() == name),
-        (None, [only]) => Some(only),
-        (None, _) => {
-            let all = names.join(", ");
-            return Err(Failure::bad_input(format!("{} holds several packs ({all}): say which", rules.display())));
-        }
+    let all = || packs.iter().map(|p| format!("{} {}", p.name(), p.version())).collect::<Vec<_>>().join(", ");
+    let Some(name) = name else {
+        return match packs.as_slice() {
+            [only] => Ok(only.clone()),
+            _ => Err(Failure::bad_input(format!("{} holds several packs ({}): say which", rules.display(), all()))),
+        };
     };
-    found.cloned().ok_or_else(|| {
-        let name = name.unwrap_or_default();
-        let help = match suggest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there is {}", names.join(", ")),
+    let query = PackQuery::parse(name).map_err(|e| Failure::bad_input(format!("`{name}` asks for no pack: {e}")))?;
+    RuleSet::new(packs.iter().cloned()).find(&query).cloned().ok_or_else(|| {
+        let help = match suggest(query.name(), names.iter().copied()) {
+            Some(near) if near != query.name() => format!("did you mean `{near}`?"),
+            _ => format!("there is {}", all()),
         };
         Failure::bad_input(format!("{} holds no pack `{name}`; {help}", rules.display()))
     })

@@ -13,32 +13,47 @@ use crate::{
     ingest::ErrorRule,
     keywords::{Categories, CategorySpec},
     lang::{self, Surroundings},
-    model::{Digest, Effect, EpisodeRules, Limit, Num},
+    model::{Digest, Effect, EpisodeRules, Limit, Num, PackQuery},
     pack::{ComponentsSpec, DriftHalf, DriftSpec, PackSources, PackSpec, RuleFiles, RuleSources, Spanned, TestCase},
     redact::Redactor,
     reward::{Components, Plausibility, Progress},
 };
 
-/// All packs that are served together. Immutable.
+/// All packs that are served together: of a name there may be several versions. Immutable.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    packs: BTreeMap<Arc<str>, Arc<Pack>>,
+    /// By name, then from the least version.
+    packs: Vec<Arc<Pack>>,
 }
 
 impl RuleSet {
-    /// A set of packs; of equal names the last.
+    /// A set of packs; of equal names and versions the last.
     pub fn new(packs: impl IntoIterator<Item = Arc<Pack>>) -> RuleSet {
-        RuleSet { packs: packs.into_iter().map(|p| (p.name().clone(), p)).collect() }
+        let packs: BTreeMap<_, _> = packs.into_iter().map(|p| ((p.name().clone(), p.version().clone()), p)).collect();
+        RuleSet { packs: packs.into_values().collect() }
     }
 
-    /// The pack of a name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Pack>> {
-        self.packs.get(name)
+    /// The pack that a query wants most of those that fit.
+    pub fn find(&self, query: &PackQuery) -> Option<&Arc<Pack>> {
+        let fits = self.versions(query.name()).iter().filter(|pack| query.matches(pack.version()));
+        fits.max_by(|a, b| query.order(a.version(), b.version()))
     }
 
-    /// The packs, by name.
+    /// The same for a query that is written: `NAME` or `NAME@RANGE`. What is neither finds nothing.
+    pub fn get(&self, query: &str) -> Option<&Arc<Pack>> {
+        self.find(&PackQuery::parse(query).ok()?)
+    }
+
+    /// The packs of a name, from the least version.
+    pub fn versions(&self, name: &str) -> &[Arc<Pack>] {
+        let from = self.packs.partition_point(|pack| **pack.name() < *name);
+        let of = self.packs.get(from..).unwrap_or_default();
+        of.get(..of.partition_point(|pack| **pack.name() == *name)).unwrap_or_default()
+    }
+
+    /// The packs, by name and then from the least version.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Pack>> {
-        self.packs.values()
+        self.packs.iter()
     }
 
     /// The digest of the whole set: of the names, versions and digests of its packs.

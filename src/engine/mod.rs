@@ -31,5 +31,5 @@ pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests, run_tests_while, test_coverage, untested};
 pub use recount::{Figures, PolicyVerdicts, Recount, TraceDiff, VerdictAt};
 pub use session::{Session, SessionError};
-pub use versions::check_version;
+pub use versions::{check_version, predecessor};
 pub use walk::{Outcome, Visit, VisitCondition, nearest_miss, walk_through};

@@ -124,6 +124,14 @@ impl Pack {
         &self.parts.version
     }
 
+    /// Its name and the versions that it is meant to be exchanged with, as semver has it: `airline@1`, `airline@0.3`.
+    pub fn line(&self) -> String {
+        match self.version() {
+            semver::Version { major: 0, minor, .. } => format!("{}@0.{minor}", self.name()),
+            semver::Version { major, .. } => format!("{}@{major}", self.name()),
+        }
+    }
+
     /// One line on what it is for.
     pub fn description(&self) -> &str {
         &self.parts.description

@@ -1,7 +1,21 @@
 //! Whether a pack's version says what happened to its meaning since another version.
 
+use std::sync::Arc;
+
 use super::{Pack, diff};
 use crate::diag::{Code, Diagnostic};
+
+/// The pack that a pack came out of: of its name, in the folder of the same name; or else of its line; or else the
+/// latest that is no later than it.
+pub fn predecessor<'p>(earlier: &'p [Arc<Pack>], pack: &Pack) -> Option<&'p Arc<Pack>> {
+    let of_name = || earlier.iter().filter(|old| old.name() == pack.name());
+    let latest = |of: &dyn Fn(&Pack) -> bool| of_name().filter(|old| of(old)).max_by_key(|old| old.version());
+    let folder = pack.root().file_name();
+    latest(&|old| old.root().file_name() == folder)
+        .or_else(|| latest(&|old| old.line() == pack.line()))
+        .or_else(|| latest(&|old| old.version() <= pack.version()))
+        .or_else(|| latest(&|_| true))
+}
 
 /// What is wrong with the version of a pack that came out of another one; errors that point at its version.
 ///

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     audit::{RecordNumber, Span},
+    model::PackQuery,
     service::{ExportFrom, RevealAsk, Service},
 };
 
@@ -132,7 +133,7 @@ impl Audit for AuditApi {
         let admitted = self.admission.admit_stream(&request)?;
         let wire::WatchRequest { pack, session_id, cursor, only_new } = request.into_inner();
         let mut faults = Faults::default();
-        faults.optional_name("pack", &pack);
+        let pack = faults.optional_pack("pack", &pack);
         faults.optional_name("session_id", &session_id);
         let (pack, session) = faults.or((pack, session_id))?;
         let stored = self.service.signals_stored();
@@ -216,7 +217,7 @@ struct Watcher {
     api: AuditApi,
     stored: watch::Receiver<RecordNumber>,
     cursor: RecordNumber,
-    pack: String,
+    pack: Option<PackQuery>,
     session: String,
 }
 

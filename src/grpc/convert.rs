@@ -11,7 +11,7 @@ use crate::{
     diag,
     engine::{Pack, PolicyInfo},
     ingest::Episode,
-    model::{self, Digest, Effect, Gate, Num, Value, json},
+    model::{self, Digest, Effect, Gate, Num, PackQuery, Value, json},
     reward::{self, EpisodeReward, Part},
     service::{
         Answer, Ask, Item, ItemBody, JudgeAsk, Named, Observed, Prints, ProposedCall, Recorded, Scored, ScoredEpisode,
@@ -53,6 +53,15 @@ impl Faults {
         } else if name.chars().any(char::is_control) {
             self.add(field, "must not hold control characters");
         }
+    }
+
+    /// A pack as it is asked for, which may be left out.
+    pub fn optional_pack(&mut self, field: &str, asked: &str) -> Option<PackQuery> {
+        self.optional_name(field, asked);
+        if asked.is_empty() {
+            return None;
+        }
+        PackQuery::parse(asked).map_err(|e| self.add(field, e.to_string())).ok()
     }
 
     /// The value, if nothing is wrong.

@@ -10,6 +10,7 @@ use crate::{
     audit::{RecordNumber, StoreError},
     diag::{self, Severity},
     engine::EvaluateError,
+    model::PackQuery,
     service::{
         AuditError, CloseError, DriftError, ItemError, JudgeError, KeepError, LoadError, MetricsError, ObserveError,
         QueryError, ReloadError, RequestError, RevealError, ScoreError, TransferError,
@@ -84,10 +85,13 @@ pub fn stopping() -> Status {
     with(Code::Unavailable, "the server is stopping", details)
 }
 
-/// No pack of this name.
+/// No pack of this name, or none of these versions.
 pub fn unknown_pack(pack: &str) -> Status {
+    if let Err(e) = PackQuery::parse(pack) {
+        return invalid(vec![violation("pack", format!("`{pack}` asks for no pack: {e}"))]);
+    }
     let mut details = reason("UNKNOWN_PACK", &[("pack", pack.to_owned())]);
-    details.set_resource_info("probity.v1.Pack", pack, "", "no pack of this name is served");
+    details.set_resource_info("probity.v1.Pack", pack, "", "no pack of this name and version is served");
     with(Code::NotFound, format!("no pack `{pack}` is served"), details)
 }
 

@@ -44,7 +44,7 @@ fn read_one(shown: &Path, folder: Folder) -> (PackSources, Diagnostics) {
     (PackSources { sources: reading.sources, pack }, reading.diags)
 }
 
-/// Reads every pack of a rules folder: each of its folders is one. Two packs of the same name are an error.
+/// Reads every pack of a rules folder: each of its folders is one. Two packs of the same name and version are an error.
 pub fn read_rules(dir: &Path) -> (RuleSources, Diagnostics) {
     read_rule_files(RuleFiles::read(dir))
 }
@@ -55,12 +55,15 @@ pub fn read_rule_files(files: RuleFiles) -> (RuleSources, Diagnostics) {
     let mut packs: Vec<PackSpec> = Vec::new();
     for (path, folder) in reading.pack_folders(files) {
         let pack = reading.pack(&path, folder);
-        if let Some(first) = packs.iter().find(|p| p.name.value == pack.name.value) {
-            let what = format!("two packs have the name {}", quote(&pack.name.value));
+        let same = |p: &&PackSpec| (&p.name.value, &p.version) == (&pack.name.value, &pack.version);
+        if let Some(first) = packs.iter().find(same) {
+            let what = format!("two packs have the name {} and the version {}", quote(&pack.name.value), pack.version);
             reading.diags.push(
                 Diagnostic::error(Code::PackNameTwice, pack.name.span, what)
                     .secondary(first.name.span, "the other one")
-                    .help("rename one of them"),
+                    .help(
+                        "rename one of them, or give it another version: several versions can be served side by side",
+                    ),
             );
         }
         packs.push(pack);

@@ -53,7 +53,7 @@ impl Service {
         if served.generation == slot.generation {
             return false;
         }
-        let newer = served.set.get(&slot.pack.name).map(|pack| served.pack_ref(pack));
+        let newer = served.set.get(&slot.asked).map(|pack| served.pack_ref(pack));
         if newer.is_none_or(|newer| newer == slot.pack) {
             return false;
         }

@@ -6,7 +6,7 @@
 //! ```text
 //! sealed = nonce:24 bytes  XChaCha20-Poly1305(entry), bound to the session and the entry's number
 //! entry  = version:byte=1  (number 0: head | otherwise: list of item)
-//! head   = whole:byte  agent:text  mode:byte  pack:name, version, digest  limits:text
+//! head   = whole:byte  agent:text  mode:byte  pack:name, version, digest  limits:text  asked:text
 //! item   = seq:number  print:32 bytes  kind:byte  content
 //! content= kind 1: json:bytes | kind 3: nothing
 //!        | kind 2: turn, index, calls:number  call_id, tool:text  arguments:bytes  text, time:text
@@ -50,6 +50,8 @@ pub struct Head {
     pub mode: Mode,
     /// The rules.
     pub pack: Arc<PackRef>,
+    /// How they were asked for.
+    pub asked: Arc<str>,
     /// The limits that it is judged under, as words: under others it would not be what it was.
     pub limits: String,
 }
@@ -223,7 +225,7 @@ pub fn read(key: &SessionKey, session: &str, entries: &[JournalEntry]) -> (Optio
 }
 
 fn head_bytes(head: &Head) -> Vec<u8> {
-    let Head { whole, agent, mode, pack, limits } = head;
+    let Head { whole, agent, mode, pack, asked, limits } = head;
     let mut out = vec![VERSION, (*whole).into()];
     put_text(&mut out, agent);
     out.push(match mode {
@@ -232,6 +234,7 @@ fn head_bytes(head: &Head) -> Vec<u8> {
     });
     put_pack(&mut out, pack);
     put_text(&mut out, limits);
+    put_text(&mut out, asked);
     out
 }
 
@@ -254,6 +257,7 @@ fn read_head(bytes: &[u8]) -> Result<Head, BytesError> {
         mode: if reader.byte()? == 1 { Mode::Gate } else { Mode::Episode },
         pack: read_pack(reader)?,
         limits: reader.text()?.to_owned(),
+        asked: reader.text()?.into(),
     })
 }
 
@@ -372,7 +376,14 @@ mod tests {
     fn head() -> Head {
         let digest = Digest::new([7; 32]);
         let pack = Arc::new(PackRef { name: "p".into(), version: "1.0.0".into(), digest });
-        Head { whole: true, agent: "a".into(), mode: Mode::Episode, pack, limits: "few".to_owned() }
+        Head {
+            whole: true,
+            agent: "a".into(),
+            mode: Mode::Episode,
+            pack,
+            asked: "p@1".into(),
+            limits: "few".to_owned(),
+        }
     }
 
     fn items() -> Vec<Item> {

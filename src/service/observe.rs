@@ -18,7 +18,7 @@ use super::{
 pub struct Ask {
     /// The session.
     pub session: String,
-    /// The pack; empty if the session is open.
+    /// The pack, as `NAME` or `NAME@RANGE`; empty if the session is open.
     pub pack: String,
     /// The mode; nothing if the session is open.
     pub mode: Option<Mode>,
@@ -267,7 +267,15 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opening = Opening { id: &ask.session, agent: &ask.agent, mode, served: &served, pack, episode: None };
+        let opening = Opening {
+            id: &ask.session,
+            agent: &ask.agent,
+            mode,
+            asked: &ask.pack,
+            served: &served,
+            pack,
+            episode: None,
+        };
         let opened = self.sessions.open(&opening, self.seed(&ask.session), self.now());
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)
@@ -278,10 +286,10 @@ fn fits(slot: Arc<Slot>, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
     if slot.episode.is_some() {
         return Err(ObserveError::TwoSides { session: ask.session.clone() });
     }
-    if !ask.pack.is_empty() && *ask.pack != *slot.pack.name {
+    if !ask.pack.is_empty() && !slot.fits(&ask.pack) {
         return Err(ObserveError::OtherPack {
             session: ask.session.clone(),
-            open: slot.pack.name.to_string(),
+            open: slot.asked.to_string(),
             asked: ask.pack.clone(),
         });
     }

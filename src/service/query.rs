@@ -121,7 +121,7 @@ impl Service {
         let pack = pack.ok_or_else(|| JudgeError::UnknownSession { session: ask.session.clone() })?;
         let served = self.rules.current();
         // A session may be under rules that are no longer served; then the judge's word stands.
-        let known = served.set.get(&pack.name).filter(|p| served.pack_ref(p).digest == pack.digest);
+        let known = served.set.versions(&pack.name).iter().find(|p| *p.digest() == pack.digest);
         if known.is_some_and(|p| p.policies().all(|policy| *policy.id != *ask.policy)) {
             return Err(JudgeError::UnknownPolicy { pack: pack.name.to_string(), policy: ask.policy });
         }

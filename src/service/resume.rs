@@ -194,11 +194,10 @@ impl Service {
             TakenUp::Live(head, live) => (head, live),
             TakenUp::Not(pack, reason) => return Ok(Err((pack, reason))),
         };
-        let Some(pack) = served.set.get(&head.pack.name) else {
+        let Some(pack) = served.set.get(&head.asked) else {
             return Ok(Err((Some(head.pack), CloseReason::RulesGone)));
         };
-        let opening =
-            Opening { id: session, agent: &head.agent, mode: head.mode, served: &served, pack, episode: None };
+        let opening = Opening::again(session, &head, &served, pack);
         // Another call may have taken it up meanwhile; then that one is found. Or closed it; then it is not wanted.
         let put = self.sessions.put(&opening, *live, self.now(), wanted);
         put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
@@ -249,7 +248,7 @@ impl Service {
             return hand_in(Vec::new());
         }
         let served = self.rules.current();
-        self.drift.close(session, served.set.iter().map(|pack| &**pack.name()), hand_in)
+        self.drift.close(session, served.set.iter().map(|pack| pack.line()), hand_in)
     }
 
     /// Drops idle sessions; gives their number. To be called now and then.
@@ -357,8 +356,8 @@ fn take_up(
         })
         .unwrap_or((&head.pack, &head.limits));
     let not = |reason| TakenUp::Not(Some(before.clone()), reason);
-    let Some(pack) = served.set.get(&head.pack.name) else { return not(CloseReason::RulesGone) };
-    let opening = Opening { id: session, agent: &head.agent, mode: head.mode, served, pack, episode: None };
+    let Some(pack) = served.set.get(&head.asked) else { return not(CloseReason::RulesGone) };
+    let opening = Opening::again(session, &head, served, pack);
     let now = opening.head(limits);
     let moves = now.pack != *before;
     match (moves, head.mode) {

@@ -11,7 +11,7 @@ mod settle;
 mod watch;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeSet,
     sync::{
         Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -58,13 +58,14 @@ pub struct Served {
     pub commit: Option<Arc<str>>,
     /// It comes from the store, since the rules on disk were refused at start.
     pub last_good: bool,
-    refs: HashMap<Arc<str>, Arc<PackRef>>,
+    /// What records say about the packs, in their order.
+    refs: Vec<Arc<PackRef>>,
 }
 
 impl Served {
     fn new(candidate: Candidate, generation: u64, last_good: bool) -> (Arc<Served>, Option<Arc<KeptSet>>) {
         let Candidate { set, warnings, fingerprint, commit, kept } = candidate;
-        let refs = set.iter().map(|pack| (pack.name().clone(), Arc::new(reference(pack)))).collect();
+        let refs = set.iter().map(|pack| Arc::new(reference(pack))).collect();
         let loaded_at = SystemTime::now();
         let served = Served { set, generation, loaded_at, warnings, fingerprint, commit, last_good, refs };
         (Arc::new(served), kept)
@@ -72,14 +73,13 @@ impl Served {
 
     /// What records say about a pack of this set.
     pub fn pack_ref(&self, pack: &Pack) -> Arc<PackRef> {
-        self.refs.get(pack.name()).cloned().unwrap_or_else(|| Arc::new(reference(pack)))
+        let place = self.set.iter().position(|served| std::ptr::eq(&**served, pack));
+        place.and_then(|place| self.refs.get(place)).cloned().unwrap_or_else(|| Arc::new(reference(pack)))
     }
 
-    /// What records say about the packs, by name.
+    /// What records say about the packs, by name and then from the least version.
     pub fn pack_refs(&self) -> Vec<Arc<PackRef>> {
-        let mut refs: Vec<_> = self.refs.values().cloned().collect();
-        refs.sort_by(|a, b| a.name.cmp(&b.name));
-        refs
+        self.refs.clone()
     }
 }
 
@@ -278,8 +278,9 @@ impl LiveRules {
         let before = self.current.swap(served.clone());
         self.stale.send_replace(None);
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        for gone in before.set.iter().filter(|pack| served.set.get(pack.name()).is_none()) {
-            tracing::warn!(pack = %gone.name(), "the pack is no longer there: new sessions under it are refused");
+        let lines = |set: &RuleSet| set.iter().map(|pack| pack.line()).collect::<BTreeSet<_>>();
+        for gone in lines(&before.set).difference(&lines(&served.set)) {
+            tracing::warn!(pack = %gone, "the pack is no longer there: new sessions under it are refused");
         }
         tracing::info!(generation = served.generation, packs = served.refs.len(), "the rules were reloaded");
         // A large set takes its time to be freed.

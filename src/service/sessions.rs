@@ -15,7 +15,7 @@ use std::{
 use crate::{
     audit::{Mode, PackRef},
     engine::Pack,
-    model::Limits,
+    model::{Limits, PackQuery},
 };
 
 use super::{
@@ -51,7 +51,9 @@ pub struct Slot {
     pub agent: Arc<str>,
     /// Its mode.
     pub mode: Mode,
-    /// The rules that it began with.
+    /// How its rules were asked for: `NAME` or `NAME@RANGE`.
+    pub asked: Arc<str>,
+    /// The rules that it is under.
     pub pack: Arc<PackRef>,
     /// The set that these rules belong to.
     pub generation: u64,
@@ -108,12 +110,21 @@ pub struct Opening<'a> {
     pub agent: &'a str,
     /// Its mode.
     pub mode: Mode,
+    /// How its pack was asked for.
+    pub asked: &'a str,
     /// The set of rules.
     pub served: &'a Served,
     /// Its pack.
     pub pack: &'a Arc<Pack>,
     /// What its two sides share, if it has two.
     pub episode: Option<Arc<Episode>>,
+}
+
+impl Slot {
+    /// Whether the rules that it is under are among those that are asked for so.
+    pub fn fits(&self, asked: &str) -> bool {
+        asked == &*self.asked || PackQuery::parse(asked).is_ok_and(|query| self.pack.is_of(&query))
+    }
 }
 
 impl SessionLimits {
@@ -123,13 +134,19 @@ impl SessionLimits {
     }
 }
 
-impl Opening<'_> {
+impl<'a> Opening<'a> {
+    /// Of a session that goes on after what its journal begins with.
+    pub fn again(id: &'a str, head: &'a Head, served: &'a Served, pack: &'a Arc<Pack>) -> Opening<'a> {
+        Opening { id, agent: &head.agent, mode: head.mode, asked: &head.asked, served, pack, episode: None }
+    }
+
     /// What the session's journal begins with.
     pub fn head(&self, limits: &SessionLimits) -> Head {
         Head {
             whole: self.episode.is_none(),
             agent: self.agent.into(),
             mode: self.mode,
+            asked: self.asked.into(),
             pack: self.served.pack_ref(self.pack),
             limits: format!("{:?}", limits.within(self.pack)),
         }
@@ -207,11 +224,12 @@ impl Sessions {
         now: Duration,
         wanted: impl FnOnce() -> bool,
     ) -> Result<Put, Full> {
-        let Opening { id, agent, mode, served, pack, ref episode } = *opening;
+        let Opening { id, agent, mode, asked, served, pack, ref episode } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
             agent: agent.into(),
             mode,
+            asked: asked.into(),
             pack: served.pack_ref(pack),
             generation: served.generation,
             episode: episode.clone(),

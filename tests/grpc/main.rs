@@ -25,3 +25,4 @@ mod stream;
 mod support;
 mod tombstone;
 mod traces;
+mod versions;

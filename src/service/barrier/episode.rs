@@ -153,7 +153,7 @@ impl Service {
             None => self.open_episode(ask)?,
         };
         let episode = slot.episode.clone().filter(|e| e.secrets == ask.secrets).ok_or(JoinError::Refused)?;
-        if !ask.pack.is_empty() && *ask.pack != *slot.pack.name {
+        if !ask.pack.is_empty() && !slot.fits(&ask.pack) {
             return Err(JoinError::OtherPack);
         }
         Ok((slot, episode))
@@ -170,6 +170,7 @@ impl Service {
             id: &ask.episode,
             agent: &ask.agent,
             mode: Mode::Episode,
+            asked: &ask.pack,
             served: &served,
             pack,
             episode: Some(Arc::new(Episode::new(&ask.episode, ask.secrets, pack.clone()))),

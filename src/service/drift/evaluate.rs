@@ -246,7 +246,7 @@ impl Service {
         }
         let state = SessionState::new(session, probing.spec.library.version());
         let memory = Memory::new(state, Selector::new(self.seed(session)), self.sessions.limits().retained);
-        Ok(self.drift.put(session, probing.pack.name(), memory, self.now())?)
+        Ok(self.drift.put(session, &probing.pack.line(), memory, self.now())?)
     }
 
     /// How an evaluation that is recorded next is found again.

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::{
     audit::{Body, DriftRecord, Record, RecordNumber, scan},
+    model::PackQuery,
     service::{QueryError, Service},
 };
 
@@ -30,7 +31,7 @@ impl Service {
     pub async fn significant(
         &self,
         cursor: RecordNumber,
-        pack: String,
+        pack: Option<PackQuery>,
         session: String,
     ) -> Result<SignalPage, QueryError> {
         self.read(move |store| {
@@ -44,7 +45,7 @@ impl Service {
                 looked_at += 1;
                 page.reached = number;
                 if let Body::Drift(signal) = body {
-                    let asked = (pack.is_empty() || *signal.pack.name == *pack)
+                    let asked = pack.as_ref().is_none_or(|pack| signal.pack.is_of(pack))
                         && (session.is_empty() || *signal.session == *session);
                     if asked && signal.is_significant() {
                         page.signals.push((number, *signal));

@@ -33,7 +33,7 @@ pub struct DriftSessions {
     pub(in crate::service) dormant: Dormant,
 }
 
-/// A session's memories by the names of packs.
+/// A session's memories by the lines of packs: probes of versions that are not meant to be exchanged do not add up.
 type Memories = Vec<(Arc<str>, Arc<DriftSlot>)>;
 
 /// The open sessions.
@@ -163,15 +163,15 @@ impl DriftSessions {
     /// Ends what probes of a session have led to, under whatever pack; `packs` are those whose memories may still lie in
     /// the store. Gives what `forget` makes of the changes that drop what is kept of it, none if there was nothing: it is called
     /// before another session can take the name.
-    pub(in crate::service) fn close<'p, T>(
+    pub(in crate::service) fn close<T>(
         &self,
         session: &str,
-        packs: impl Iterator<Item = &'p str>,
+        lines: impl Iterator<Item = String>,
         forget: impl FnOnce(Vec<JournalWrite>) -> T,
     ) -> T {
         let mut table = self.table();
         let mut names: Vec<Arc<str>> = table.take(session, |_| true).iter().map(|slot| slot.drop_memory()).collect();
-        let asleep = packs.map(|pack| journal_name(pack, session)).filter(|name| self.dormant.wakes(name, || ()));
+        let asleep = lines.map(|line| journal_name(&line, session)).filter(|name| self.dormant.wakes(name, || ()));
         names.extend(asleep);
         forget(dropping(names))
     }

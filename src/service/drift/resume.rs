@@ -22,7 +22,7 @@ impl Service {
         session: &str,
         probing: &Probing,
     ) -> Result<Option<Arc<DriftSlot>>, DriftError> {
-        let pack = probing.pack.name();
+        let pack = &probing.pack.line();
         if let Some(found) = self.drift.find(session, pack, self.now()) {
             return Ok(Some(found));
         }

@@ -106,7 +106,7 @@ impl Conditions {
             found.push(Diagnostic::error(Code::NotPinned, manifest(pack, sources), what).help(help));
         }
         let missing: BTreeSet<&str> =
-            pins.iter().map(|pin| pin.pack.as_str()).filter(|name| set.get(name).is_none()).collect();
+            pins.iter().map(|pin| pin.pack.as_str()).filter(|name| set.versions(name).is_empty()).collect();
         for name in missing {
             let folder = sources_of(sources).add_name(format!("the pinned pack {name}"));
             let what = format!("the pack `{name}` is pinned, and is not there");

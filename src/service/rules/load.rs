@@ -2,13 +2,14 @@
 //! the serving threads.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
 
 use crate::{
-    audit::{KeptPack, KeptSet, PackRef, Refusal, Store, StoreError},
+    audit::{KeptPack, KeptSet, Refusal, Store, StoreError},
     config::Settings,
     diag::{self, Code, Severity, Style},
     engine::{self, Loaded, RuleSet},
@@ -150,27 +151,32 @@ impl Loader {
     /// that still means what it meant.
     pub fn last_good(&self, store: &dyn Store) -> Result<Option<Candidate>, StoreError> {
         let set = store.last_set()?;
-        let mut packs = Vec::with_capacity(set.len());
+        let mut packs: Vec<(Digest, String, PackFiles)> = Vec::with_capacity(set.len());
         for pack in &set {
+            // Versions that mean the same have the same sources.
+            if packs.iter().any(|(kept, ..)| *kept == pack.digest) {
+                continue;
+            }
             let Some(files) = store.sources(&pack.digest)?.and_then(|bytes| PackFiles::from_bytes(&bytes)) else {
                 tracing::error!(pack = %pack.name, "the store does not hold what the pack was compiled from");
                 return Ok(None);
             };
-            packs.push((pack.name.to_string(), files));
+            packs.push((pack.digest, format!("{}@{}", pack.name, pack.version), files));
         }
         if packs.is_empty() {
             return Ok(None);
         }
-        let candidate = match self.load(self.with(RuleFiles::of_packs(&self.origin.shown(), packs))) {
+        let folders = packs.into_iter().map(|(_, folder, files)| (folder, files));
+        let candidate = match self.load(self.with(RuleFiles::of_packs(&self.origin.shown(), folders))) {
             Ok(candidate) => candidate,
             Err(refused) => {
                 tracing::error!(errors = refused.errors(), "the last good rules are refused as well");
                 return Ok(None);
             }
         };
-        let same = |(was, is): (&Arc<PackRef>, PackRef)| (&was.name, was.digest) == (&is.name, is.digest);
-        let is: Vec<PackRef> = candidate.set.iter().map(|pack| reference(pack)).collect();
-        let means_the_same = is.len() == set.len() && set.iter().zip(is).all(same);
+        // The name is part of the meaning.
+        let was: BTreeSet<&Digest> = set.iter().map(|pack| &pack.digest).collect();
+        let means_the_same = was == candidate.set.iter().map(|pack| pack.digest()).collect();
         if !means_the_same {
             tracing::error!("the last good rules mean something else to this version");
         }

@@ -66,7 +66,7 @@ mod tests {
     use std::{fs, path::Path, process::Command};
 
     use super::*;
-    use crate::engine::load_rule_files;
+    use crate::{diag::Style, engine::load_rule_files};
 
     fn git(repository: &Path, arguments: &[&str]) {
         let author = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
@@ -78,7 +78,7 @@ mod tests {
         fs::create_dir_all(repository.join("house/rules/guard/policies")).unwrap();
         let manifest = format!("name: guard\nversion: {version}\nformat: 1\n");
         fs::write(repository.join("house/rules/guard/pack.yaml"), manifest).unwrap();
-        let policy = "policy G1 \"Nothing is sent\" severity 1.0 {\n  on call send\n  deny when true\n}\n";
+        let policy = "policy G1 \"Little is sent\" {\n  severity 1\n  on call send\n  deny if args.amount > 1\n}\n";
         fs::write(repository.join("house/rules/guard/policies/g.policy"), policy).unwrap();
         fs::write(repository.join("house/rules/README.md"), "about").unwrap();
         git(repository, &["add", "."]);
@@ -87,6 +87,8 @@ mod tests {
 
     fn version(files: &RuleFiles) -> Option<String> {
         let loaded = load_rule_files(files.clone());
+        let said = loaded.diagnostics.render(&loaded.sources, Style::Plain);
+        assert!(loaded.result.is_some(), "{said}");
         loaded.result.and_then(|set| set.iter().next().map(|pack| pack.version().to_string()))
     }
 
@@ -119,7 +121,7 @@ mod tests {
 
         let refused = load_rule_files(wrong.read());
         assert!(refused.result.is_none());
-        let said = refused.diagnostics.render(&refused.sources, crate::diag::Style::Plain);
+        let said = refused.diagnostics.render(&refused.sources, Style::Plain);
         assert!(said.contains("cannot be read from git: git knows no commit `v2`"), "{said}");
         // A repository without a work tree.
         let bare = tempfile::tempdir().unwrap();
