@@ -132,7 +132,7 @@ async fn under_other_rules_a_session_begins_anew_and_what_was_kept_is_gone() {
     let unknown = report(&house, "asked").await.unwrap_err();
     assert_eq!((unknown.code(), reason(&unknown).0.as_str()), (Code::NotFound, "UNKNOWN_SESSION"));
     assert_eq!(evaluate(&house, finished("told", &declines(), &declines())).await.probes_sent, 1);
-    assert_eq!(kept(&mut house).await, ["\ndefault\ntold"]);
+    assert_eq!(kept(&mut house).await, ["\ndefault@1\ntold"]);
 }
 
 #[tokio::test]
