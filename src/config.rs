@@ -75,6 +75,8 @@ pub struct Settings {
     pub stream_window: usize,
     /// Open sessions; one more is refused.
     pub max_sessions: usize,
+    /// Sets of rules in memory: the served one, and those of open sessions.
+    pub max_generations: usize,
     /// A session that is idle this long is dropped.
     pub session_ttl: Duration,
     /// What the rules of a session may cost, where its pack does not set less.
@@ -417,6 +419,7 @@ fn unset() -> Settings {
         stream_idle: Duration::ZERO,
         stream_window: 0,
         max_sessions: 0,
+        max_generations: 0,
         session_ttl: Duration::ZERO,
         limits: Limits::default(),
         retained_results: 0,

@@ -21,7 +21,7 @@ POLICY_EFFECTS = {1: "deny", 2: "review", 3: "flag", 4: "milestone", 5: "judge"}
 MODES = {1: "gate", 2: "episode"}
 ITEMS = {1: "message", 2: "proposal", 3: "end", 4: "runtime_event"}
 REASONS = {1: "idle", 2: "asked", 3: "rules_gone", 4: "unreadable", 5: "lost", 6: "other_limits", 7: "too_long",
-           8: "limit"}
+           8: "limit", 9: "outlived"}
 
 
 class Fault(Exception):

@@ -234,7 +234,8 @@ pub enum CloseReason {
     Idle,
     /// A caller closed it.
     Asked,
-    /// It could not be taken up after a restart, because its rules are not served any more.
+    /// It could not be taken up after a restart, because its rules are not served any more, and the store does not keep
+    /// them either.
     RulesGone,
     /// It could not be taken up after a restart, because what was kept of it cannot be read.
     Unreadable,
@@ -246,11 +247,13 @@ pub enum CloseReason {
     TooLong,
     /// An episode with two sides reached a limit of its pack.
     Limit,
+    /// Its rules were too old: there are newer ones, and so many are in memory.
+    Outlived,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its number in the layout.
-    pub const ALL: [CloseReason; 8] = [
+    pub const ALL: [CloseReason; 9] = [
         CloseReason::Idle,
         CloseReason::Asked,
         CloseReason::RulesGone,
@@ -259,6 +262,7 @@ impl CloseReason {
         CloseReason::OtherLimits,
         CloseReason::TooLong,
         CloseReason::Limit,
+        CloseReason::Outlived,
     ];
 
     /// Its name.
@@ -272,6 +276,7 @@ impl CloseReason {
             CloseReason::OtherLimits => "other_limits",
             CloseReason::TooLong => "too_long",
             CloseReason::Limit => "limit",
+            CloseReason::Outlived => "outlived",
         }
     }
 }

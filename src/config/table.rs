@@ -170,6 +170,13 @@ pub const SETTINGS: &[Setting] = &[
         t, 1
     )),
     setting!("max-sessions", "100000", "Open sessions", max_sessions, |t| at_least(t, 1)),
+    setting!(
+        "max-generations",
+        "8",
+        "Sets of rules in memory, the served one and those of open sessions; beyond that sessions under the oldest end",
+        max_generations,
+        |t| at_least(t, 1)
+    ),
     setting!("session-ttl", "30m", "A session that is idle this long is dropped", session_ttl, some_span),
     setting!("max-session-bytes", "64MiB", "What rules may remember of a session", limits.state_bytes, size),
     limit!("max-session-tokens", "400000", "Tokens of texts that rules may keep of a session", tokens, Tokens),

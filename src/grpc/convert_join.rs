@@ -209,6 +209,7 @@ fn end_reason(reason: EndReason) -> wire::EpisodeEndReason {
         EndReason::Limit => wire::EpisodeEndReason::Limit,
         EndReason::Idle => wire::EpisodeEndReason::Idle,
         EndReason::Asked => wire::EpisodeEndReason::Asked,
+        EndReason::Outlived => wire::EpisodeEndReason::Outlived,
         EndReason::Failed => wire::EpisodeEndReason::Failed,
     }
 }

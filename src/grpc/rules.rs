@@ -71,9 +71,9 @@ impl Rules for RulesApi {
             .await
             .map_err(|_| Status::from(crate::service::QueryError::Broke))?
             .map_err(|e| Status::from(crate::service::QueryError::Store(e)))?;
-        let generation = |(generation, sessions): (&u64, &u64)| wire::GenerationSessions {
+        let generation = |(generation, session_count): &(u64, u64)| wire::GenerationSessions {
             generation: *generation,
-            session_count: *sessions,
+            session_count: *session_count,
         };
         Ok(Response::new(wire::GetStatusResponse {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -92,9 +92,11 @@ impl Rules for RulesApi {
                 diagnostics: stale.refused.diagnostics.iter().map(convert::diagnostic).collect(),
                 rendered: stale.refused.rendered.to_string(),
             }),
-            session_count: now.generations.values().sum(),
+            session_count: now.generations.iter().map(|(_, sessions)| sessions).sum(),
             last_record: now.last_record,
             generations: now.generations.iter().map(generation).collect(),
+            generations_in_memory: now.in_memory,
+            max_generations: now.most_in_memory,
         }))
     }
 

@@ -198,6 +198,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         retained: settings.retained_results,
         each: settings.limits,
         journal: settings.session_journal_bytes,
+        generations: settings.max_generations,
     };
     let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
 
@@ -344,11 +345,16 @@ async fn keep_house(service: Arc<Service>, retention: Retention) {
 async fn sweep_sessions(service: Arc<Service>, ttl: Duration) {
     let mut ticks = tokio::time::interval((ttl / 8).clamp(Duration::from_millis(50), Duration::from_secs(30)));
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = service.rules_changed() => {}
+        }
         match service.sweep().await {
             Ok(0) => {}
-            Ok(dropped) => tracing::debug!(dropped, "idle sessions dropped"),
-            Err(e) => tracing::warn!(error = %e, "the end of idle sessions was not recorded"),
+            Ok(dropped) => tracing::debug!(dropped, "idle sessions, or under the oldest rules, were dropped"),
+            Err(e) => {
+                tracing::warn!(error = %e, "the end of idle sessions, or under the oldest rules, was not recorded")
+            }
         }
     }
 }

@@ -7,7 +7,8 @@
 //! answers of before, and nothing of what is judged again is told, recorded or paid. The first answer under the new
 //! rules and a record before it say what happened.
 //!
-//! A session whose journal outgrew its bound cannot be judged again. It keeps its rules.
+//! A session whose journal outgrew its bound cannot be judged again. It keeps its rules, for as long as these may stay in
+//! memory (`outlive`).
 
 use std::sync::Arc;
 
@@ -50,13 +51,18 @@ impl Service {
             return false;
         }
         let served = self.rules.current();
-        if served.generation == slot.generation {
+        if served.number() == slot.generation {
             return false;
         }
         let newer = served.set.get(&slot.asked).map(|pack| served.pack_ref(pack));
         if newer.is_none_or(|newer| newer == slot.pack) {
             return false;
         }
+        self.sleeps(slot)
+    }
+
+    /// Puts a session to sleep, if it can be taken up from its journal; whether it is asleep.
+    pub(super) fn sleeps(&self, slot: &Arc<Slot>) -> bool {
         // One that broke is left as it is.
         let Ok(mut live) = slot.live.lock() else { return false };
         let Live { judging, journal, named, moved, closed, left } = &mut *live;
@@ -71,7 +77,7 @@ impl Service {
             // A move that nobody has heard of yet is one with this.
             let hits = moved.take().map_or_else(|| judging.hits(), |moved| moved.hits);
             let luggage = Luggage { answered: judging.take_answered(), named: std::mem::take(named), hits };
-            self.dormant.sleeps(slot.id.clone(), self.now(), luggage);
+            self.dormant.sleeps(slot.id.clone(), slot.touched(), luggage);
         }
         self.sessions.take_this(slot);
         true

@@ -240,7 +240,6 @@ pub struct Judging {
     keep: usize,
     /// The answers of the last items, oldest first; the last belongs to item `next - 1`.
     retained: VecDeque<Retained>,
-    pack: Arc<Pack>,
     schedule: Schedule,
 }
 
@@ -259,11 +258,10 @@ impl Judging {
     /// A session that begins; `seed` decides which probes are due and when.
     pub fn new(pack: Arc<Pack>, limits: &SessionLimits, seed: u64) -> Judging {
         Judging {
-            session: Some(Session::within(pack.clone(), limits.each)),
+            session: Some(Session::within(pack, limits.each)),
             next: 0,
             keep: limits.retained,
             retained: VecDeque::new(),
-            pack,
             schedule: Schedule::new(seed),
         }
     }
@@ -271,6 +269,16 @@ impl Judging {
     /// The seq of the next item.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The rules; nothing once the session has ended, so that they can leave memory.
+    pub fn pack(&self) -> Option<&Arc<Pack>> {
+        self.session.as_ref().map(Session::pack)
+    }
+
+    /// Ends the session without judging that.
+    pub fn stop(&mut self) {
+        self.session = None;
     }
 
     /// Hits so far, by policy.
@@ -359,7 +367,7 @@ impl Judging {
         let mut probe = None;
         let step = match &item.body {
             ItemBody::RuntimeEvent(occurrence) => {
-                probe = Some(self.schedule.occurs(occurrence, &self.pack));
+                probe = Some(self.schedule.occurs(occurrence, session.pack()));
                 Ok(Step { turn: session.next_turn(), ..Step::default() })
             }
             ItemBody::Message { message, .. } => session.message(message),
@@ -371,7 +379,7 @@ impl Judging {
             SessionError::Ended => ItemError::Ended { seq },
         })?);
         if matches!(item.body, ItemBody::End) {
-            self.session = None;
+            self.stop();
         }
         self.next += 1;
         self.retained.push_back(Retained { print: item.print, step: step.clone(), probe: probe.clone() });

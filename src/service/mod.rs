@@ -11,6 +11,7 @@ mod keeping;
 mod keys;
 mod metrics;
 mod observe;
+mod outlive;
 mod query;
 mod reload;
 mod requests;

@@ -94,8 +94,8 @@ pub enum ObserveError {
         /// The limit.
         limit: usize,
     },
-    /// The session was open before a restart and could not be taken up.
-    #[error("session `{session}` could not be taken up after a restart ({why}) and is closed", why = reason.word())]
+    /// The session could not be taken up after a restart, or its rules were too old.
+    #[error("session `{session}` could not go on ({why}) and is closed", why = reason.word())]
     Closed {
         /// The session.
         session: String,
@@ -198,7 +198,7 @@ impl Service {
             let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
             if live.closed {
                 let got = items.first().map_or(0, |item| item.seq);
-                return Err(ObserveError::NotOpen { session: slot.id.to_string(), got });
+                return Err(self.not_open(&slot.id, got));
             }
             if live.left {
                 return Err(ObserveError::Left);
@@ -256,10 +256,19 @@ impl Service {
         Ok(Pending { ticket, outcome })
     }
 
+    /// Why an item of a session is refused that is not open.
+    fn not_open(&self, session: &str, got: u64) -> ObserveError {
+        let session = session.to_owned();
+        match self.sessions.has_outlived(&session) {
+            true => ObserveError::Closed { session, reason: CloseReason::Outlived },
+            false => ObserveError::NotOpen { session, got },
+        }
+    }
+
     fn open(&self, ask: &Ask) -> Result<Arc<Slot>, ObserveError> {
         let got = ask.items.first().map_or(0, |item| item.seq);
         if got != 0 {
-            return Err(ObserveError::NotOpen { session: ask.session.clone(), got });
+            return Err(self.not_open(&ask.session, got));
         }
         if ask.pack.is_empty() {
             return Err(ObserveError::NoPack);
@@ -267,15 +276,9 @@ impl Service {
         let mode = ask.mode.ok_or(ObserveError::NoMode)?;
         let served = self.rules.current();
         let pack = served.set.get(&ask.pack).ok_or_else(|| ObserveError::UnknownPack { pack: ask.pack.clone() })?;
-        let opening = Opening {
-            id: &ask.session,
-            agent: &ask.agent,
-            mode,
-            asked: &ask.pack,
-            served: &served,
-            pack,
-            episode: None,
-        };
+        let rules = served.rules(pack);
+        let opening =
+            Opening { id: &ask.session, agent: &ask.agent, mode, asked: &ask.pack, rules: &rules, episode: None };
         let opened = self.sessions.open(&opening, self.seed(&ask.session), self.now());
         // Another call may have opened it just now, in its own way.
         fits(opened.map_err(|Full { limit }| ObserveError::SessionsFull { limit })?, ask)

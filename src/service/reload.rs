@@ -63,6 +63,7 @@ impl Service {
                     tracing::error!(error = %e, "the activation of rules is not yet stored");
                 }
                 self.rules.serve(&alone, served.clone());
+                self.rules_changed.notify_one();
                 Ok(served)
             }
             Prepared::Refused(refused) => {

@@ -7,20 +7,21 @@ use std::{
     time::Duration,
 };
 
-use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, Mode, PackRef};
+use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, PackRef};
 
 use super::{
     QueryError, Service,
+    barrier::Episode,
     drift::is_snapshot,
     follow::{Luggage, Moved},
     journal::{self, Head, Journal, Kept, Unread},
     judging::Judging,
     observe::ObserveError,
     requests::{Named, RequestError, Turn},
-    rules::Served,
+    rules::SessionRules,
     session_key::SessionKey,
     sessions::{Full, Live, Opening, Put, SessionLimits, Slot},
-    writer::{AuditError, Place},
+    writer::{AuditError, Place, Ticket},
 };
 
 /// Sessions that are read from the store at once.
@@ -102,12 +103,38 @@ pub enum CloseError {
     Audit(#[from] AuditError),
 }
 
-/// What becomes of a session that is asked for after a restart.
-enum TakenUp {
-    /// It goes on.
-    Live(Head, Box<Live>),
-    /// It cannot.
-    Not(Option<Arc<PackRef>>, CloseReason),
+/// A session as its journal tells of it.
+struct Was {
+    head: Head,
+    entries: Vec<JournalEntry>,
+    kept: Vec<Kept>,
+    /// Under which rules it was last.
+    rules: Arc<PackRef>,
+    /// And limits.
+    limits: String,
+}
+
+/// A session cannot go on: under which rules it was, if that is known, and why.
+type Not = (Option<Arc<PackRef>>, CloseReason);
+
+/// The end of a session, on its way into the store.
+#[must_use = "its two sides wait for it"]
+pub(super) struct Ending {
+    ticket: Ticket,
+    episode: Option<Arc<Episode>>,
+    reason: CloseReason,
+}
+
+impl Ending {
+    /// Waits until it is recorded.
+    pub(super) async fn done(self) -> Result<(), AuditError> {
+        let recorded = self.ticket.done().await;
+        // Recorded or not, its two sides must not wait for what never comes.
+        if let Some(episode) = self.episode {
+            episode.closed(self.reason);
+        }
+        recorded.map(|_| ())
+    }
 }
 
 impl Service {
@@ -183,23 +210,34 @@ impl Service {
         luggage: Option<Luggage>,
         entries: Vec<JournalEntry>,
         wanted: impl FnOnce() -> bool,
-    ) -> Result<Result<Put, (Option<Arc<PackRef>>, CloseReason)>, ObserveError> {
-        let (key, served, limits) = (self.keys.session.clone(), self.rules.current(), *self.sessions.limits());
-        let (id, seed, of) = (Arc::<str>::from(session), self.seed(session), served.clone());
+    ) -> Result<Result<Put, Not>, ObserveError> {
+        let broken = |_| ObserveError::Broken { session: session.to_owned() };
+        let (key, id) = (self.keys.session.clone(), Arc::<str>::from(session));
+        let (of, seed, limits) = (id.clone(), self.seed(session), *self.sessions.limits());
+        let was = match tokio::task::spawn_blocking(move || read(&key, &of, entries)).await.map_err(broken)? {
+            Ok(was) => was,
+            Err(not) => return Ok(Err(not)),
+        };
+        let rules = match self.served_rules(was.head.mode, &was.head.asked, &was.rules) {
+            Some(rules) => Ok(rules),
+            None => {
+                self.old_rules(&was.rules).await.map_err(|_| ObserveError::Unread { session: session.to_owned() })?
+            }
+        };
+        let rules = match rules {
+            Ok(rules) => rules,
+            Err(reason) => return Ok(Err((Some(was.rules), reason))),
+        };
         // Judging a long session again takes its time.
-        let take_up = move || take_up(&key, &of, &limits, (&id, seed), luggage, &entries);
-        let taken_up = tokio::task::spawn_blocking(take_up).await;
-        let taken_up = taken_up.map_err(|_| ObserveError::Broken { session: session.to_owned() })?;
-        let (head, live) = match taken_up {
-            TakenUp::Live(head, live) => (head, live),
-            TakenUp::Not(pack, reason) => return Ok(Err((pack, reason))),
+        let under = rules.clone();
+        let judge = move || judge_again(was, &under, &limits, (&id, seed), luggage);
+        let (head, live) = match tokio::task::spawn_blocking(judge).await.map_err(broken)? {
+            Ok(judged) => judged,
+            Err(not) => return Ok(Err(not)),
         };
-        let Some(pack) = served.set.get(&head.asked) else {
-            return Ok(Err((Some(head.pack), CloseReason::RulesGone)));
-        };
-        let opening = Opening::again(session, &head, &served, pack);
+        let opening = Opening::again(session, &head, &rules);
         // Another call may have taken it up meanwhile; then that one is found. Or closed it; then it is not wanted.
-        let put = self.sessions.put(&opening, *live, self.now(), wanted);
+        let put = self.sessions.put(&opening, live, self.now(), wanted);
         put.map(Ok).map_err(|Full { limit }| ObserveError::SessionsFull { limit })
     }
 
@@ -251,7 +289,8 @@ impl Service {
         self.drift.close(session, served.set.iter().map(|pack| pack.line()), hand_in)
     }
 
-    /// Drops idle sessions; gives their number. To be called now and then.
+    /// Drops idle sessions, and those under the oldest rules where too many are in memory; gives their number. To be called
+    /// now and then, and when other rules serve.
     pub async fn sweep(&self) -> Result<usize, AuditError> {
         let now = self.now();
         let mut dropped = self.sessions.forget_idle_ended(now);
@@ -271,6 +310,7 @@ impl Service {
                 dropped += 1;
             }
         }
+        dropped += self.end_outlived().await?;
         Ok(dropped + self.sweep_drift(now).await?)
     }
 
@@ -282,33 +322,29 @@ impl Service {
         reason: CloseReason,
         named: Option<Named>,
     ) -> Result<(), AuditError> {
-        let recorded = self.record_end(place, slot, reason, named).await;
-        // Recorded or not, its two sides must not wait for what never comes.
-        if let Some(episode) = &slot.episode {
-            episode.closed(reason);
-        }
-        recorded
+        self.hand_in_end(place, slot, reason, named).done().await
     }
 
-    async fn record_end(
+    /// The same, without waiting for the record.
+    pub(super) fn hand_in_end(
         &self,
         place: Place<'_>,
         slot: &Slot,
         reason: CloseReason,
         named: Option<Named>,
-    ) -> Result<(), AuditError> {
-        let ticket = {
-            // A session that broke has nothing more to say, and is dropped all the same.
-            let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
-            live.closed = true;
-            let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
-            // Under the session's lock: whoever still holds the session finds it closed.
-            self.ending(&slot.id, reason, |mut dropped| {
-                dropped.extend(live.journal.closed());
-                place.answer(named, vec![Draft::Closed(closed)], dropped)
-            })
-        };
-        ticket.done().await.map(|_| ())
+    ) -> Ending {
+        // A session that broke has nothing more to say, and is dropped all the same.
+        let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.closed = true;
+        // Whoever still holds the session does not hold its rules.
+        live.judging.stop();
+        let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
+        // Under the session's lock: whoever still holds the session finds it closed.
+        let ticket = self.ending(&slot.id, reason, |mut dropped| {
+            dropped.extend(live.journal.closed());
+            place.answer(named, vec![Draft::Closed(closed)], dropped)
+        });
+        Ending { ticket, episode: slot.episode.clone(), reason }
     }
 
     /// Records the end of a session of which nothing but its journal is there.
@@ -328,54 +364,52 @@ impl Service {
     }
 }
 
-/// Makes a session what its journal says that it was.
-fn take_up(
-    key: &SessionKey,
-    served: &Served,
+/// Reads what a session was.
+fn read(key: &SessionKey, session: &str, entries: Vec<JournalEntry>) -> Result<Was, Not> {
+    let (head, kept) = journal::read(key, session, &entries);
+    let Some(head) = head else { return Err((None, CloseReason::Unreadable)) };
+    let kept = kept.map_err(|unread| {
+        let reason = match unread {
+            Unread::TooLong => CloseReason::TooLong,
+            Unread::Gap => CloseReason::Lost,
+            Unread::Broken => CloseReason::Unreadable,
+        };
+        (Some(head.pack.clone()), reason)
+    })?;
+    let last = kept.iter().rev().find_map(|kept| match kept {
+        Kept::Moved(moved) => Some((&moved.pack, &moved.limits)),
+        _ => None,
+    });
+    let (rules, limits) = last.unwrap_or((&head.pack, &head.limits));
+    Ok(Was { rules: rules.clone(), limits: limits.clone(), head, entries, kept })
+}
+
+/// Makes a session what it was, under its rules or newer ones.
+fn judge_again(
+    was: Was,
+    rules: &SessionRules,
     limits: &SessionLimits,
     (session, seed): (&Arc<str>, u64),
     luggage: Option<Luggage>,
-    entries: &[JournalEntry],
-) -> TakenUp {
-    let (head, kept) = journal::read(key, session, entries);
-    let Some(head) = head else { return TakenUp::Not(None, CloseReason::Unreadable) };
-    let not = |reason| TakenUp::Not(Some(head.pack.clone()), reason);
-    let kept = match kept {
-        Ok(kept) => kept,
-        Err(Unread::TooLong) => return not(CloseReason::TooLong),
-        Err(Unread::Gap) => return not(CloseReason::Lost),
-        Err(Unread::Broken) => return not(CloseReason::Unreadable),
-    };
-    // Under which rules it was last.
-    let (before, limits_before) = kept
-        .iter()
-        .rev()
-        .find_map(|kept| match kept {
-            Kept::Moved(moved) => Some((&moved.pack, &moved.limits)),
-            _ => None,
-        })
-        .unwrap_or((&head.pack, &head.limits));
-    let not = |reason| TakenUp::Not(Some(before.clone()), reason);
-    let Some(pack) = served.set.get(&head.asked) else { return not(CloseReason::RulesGone) };
-    let opening = Opening::again(session, &head, served, pack);
+) -> Result<(Head, Live), Not> {
+    let Was { head, entries, kept, rules: before, limits: limits_before } = was;
+    let opening = Opening::again(session, &head, rules);
     let now = opening.head(limits);
-    let moves = now.pack != *before;
-    match (moves, head.mode) {
-        (true, Mode::Episode) => return not(CloseReason::RulesGone),
-        (false, _) if now.limits != *limits_before => return not(CloseReason::OtherLimits),
-        _ => {}
+    let moves = now.pack != before;
+    if !moves && now.limits != limits_before {
+        return Err((Some(before), CloseReason::OtherLimits));
     }
-    let mut judging = Judging::new(pack.clone(), limits, seed);
+    let mut judging = Judging::new(rules.pack.clone(), limits, seed);
     for kept in &kept {
         match kept {
             Kept::GivenBack => judging.give_back(),
             Kept::Moved(moved) => judging.set_hits(&moved.hits),
             // What was judged once is judged again: an error means that the journal is of something else.
             Kept::Items(items) if judging.answer(items, &mut Vec::new()).is_ok() => {}
-            Kept::Items(_) => return not(CloseReason::Unreadable),
+            Kept::Items(_) => return Err((Some(before), CloseReason::Unreadable)),
         }
     }
-    let journal = Journal::after(session.clone(), now.clone(), limits.journal, entries);
+    let journal = Journal::after(session.clone(), now.clone(), limits.journal, &entries);
     let mut live = Live::new(judging, journal);
     if let Some(Luggage { answered, named, hits }) = luggage {
         live.judging.set_answered(answered);
@@ -383,7 +417,7 @@ fn take_up(
         live.named = named;
     }
     if moves {
-        live.moved = Some(Moved { from: before.clone(), hits: live.judging.hits() });
+        live.moved = Some(Moved { from: before, hits: live.judging.hits() });
     }
-    TakenUp::Live(now, Box::new(live))
+    Ok((now, live))
 }

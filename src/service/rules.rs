@@ -6,6 +6,7 @@
 mod admit;
 mod hints;
 mod load;
+mod old;
 mod origin;
 mod settle;
 mod watch;
@@ -32,6 +33,7 @@ use crate::{
 };
 
 pub use load::{Candidate, RefusedLoad};
+pub use old::OldRules;
 pub use watch::WatchSettings;
 
 use load::{Loader, Read};
@@ -77,10 +79,50 @@ impl Served {
         place.and_then(|place| self.refs.get(place)).cloned().unwrap_or_else(|| Arc::new(reference(pack)))
     }
 
+    /// A pack of this set as the rules of a session.
+    pub fn rules(&self, pack: &Arc<Pack>) -> SessionRules {
+        SessionRules { pack: pack.clone(), named: self.pack_ref(pack), generation: self.number() }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> Generation {
+        Generation::Loaded(self.generation)
+    }
+
     /// What records say about the packs, by name and then from the least version.
     pub fn pack_refs(&self) -> Vec<Arc<PackRef>> {
         self.refs.clone()
     }
+}
+
+/// Rules that are in memory together and leave it together; in the order of their age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// A pack that served before the start, by the number of those that were compiled again since.
+    Stored(u64),
+    /// A set that was loaded since the start, by its number.
+    Loaded(u64),
+}
+
+impl Generation {
+    /// Its number where it was loaded since the start; 0 otherwise.
+    pub fn loaded(self) -> u64 {
+        match self {
+            Generation::Stored(_) => 0,
+            Generation::Loaded(number) => number,
+        }
+    }
+}
+
+/// The rules that a session is under.
+#[derive(Clone, Debug)]
+pub struct SessionRules {
+    /// The pack.
+    pub pack: Arc<Pack>,
+    /// What its records say about it.
+    pub named: Arc<PackRef>,
+    /// What the pack is in memory with.
+    pub generation: Generation,
 }
 
 /// What records say about a pack.

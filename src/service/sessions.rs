@@ -24,7 +24,7 @@ use super::{
     journal::{Head, Journal},
     judging::Judging,
     requests::Recent,
-    rules::Served,
+    rules::{Generation, SessionRules},
 };
 
 /// Bounds of the table.
@@ -40,6 +40,8 @@ pub struct SessionLimits {
     pub each: Limits,
     /// Bytes of what is kept of a session so that it survives a restart.
     pub journal: usize,
+    /// Sets of rules in memory: the served one, and those of open sessions.
+    pub generations: usize,
 }
 
 /// One session.
@@ -56,7 +58,7 @@ pub struct Slot {
     /// The rules that it is under.
     pub pack: Arc<PackRef>,
     /// The set that these rules belong to.
-    pub generation: u64,
+    pub generation: Generation,
     /// What its two sides share, if it is an episode that an auditor and a target join.
     pub episode: Option<Arc<Episode>>,
     /// What its items have led to. A panic under this lock leaves it poisoned, and the session is
@@ -112,10 +114,8 @@ pub struct Opening<'a> {
     pub mode: Mode,
     /// How its pack was asked for.
     pub asked: &'a str,
-    /// The set of rules.
-    pub served: &'a Served,
-    /// Its pack.
-    pub pack: &'a Arc<Pack>,
+    /// Its rules.
+    pub rules: &'a SessionRules,
     /// What its two sides share, if it has two.
     pub episode: Option<Arc<Episode>>,
 }
@@ -124,6 +124,11 @@ impl Slot {
     /// Whether the rules that it is under are among those that are asked for so.
     pub fn fits(&self, asked: &str) -> bool {
         asked == &*self.asked || PackQuery::parse(asked).is_ok_and(|query| self.pack.is_of(&query))
+    }
+
+    /// When it was last asked for.
+    pub fn touched(&self) -> Duration {
+        Duration::from_millis(self.touched.load(Ordering::Relaxed))
     }
 }
 
@@ -136,8 +141,8 @@ impl SessionLimits {
 
 impl<'a> Opening<'a> {
     /// Of a session that goes on after what its journal begins with.
-    pub fn again(id: &'a str, head: &'a Head, served: &'a Served, pack: &'a Arc<Pack>) -> Opening<'a> {
-        Opening { id, agent: &head.agent, mode: head.mode, asked: &head.asked, served, pack, episode: None }
+    pub fn again(id: &'a str, head: &'a Head, rules: &'a SessionRules) -> Opening<'a> {
+        Opening { id, agent: &head.agent, mode: head.mode, asked: &head.asked, rules, episode: None }
     }
 
     /// What the session's journal begins with.
@@ -147,8 +152,8 @@ impl<'a> Opening<'a> {
             agent: self.agent.into(),
             mode: self.mode,
             asked: self.asked.into(),
-            pack: self.served.pack_ref(self.pack),
-            limits: format!("{:?}", limits.within(self.pack)),
+            pack: self.rules.named.clone(),
+            limits: format!("{:?}", limits.within(&self.rules.pack)),
         }
     }
 }
@@ -166,7 +171,9 @@ struct Table {
     /// Sessions that have ended, oldest first: kept to answer repeated items, and the first to go.
     ended: VecDeque<Arc<Slot>>,
     /// Open sessions per generation.
-    generations: BTreeMap<u64, u64>,
+    generations: BTreeMap<Generation, u64>,
+    /// Sessions that ended because their rules were too old, and when: whoever asks for one is told.
+    outlived: HashMap<Arc<str>, Duration>,
 }
 
 #[derive(Debug)]
@@ -209,7 +216,7 @@ impl Sessions {
     /// Opens a session, or finds the one that another call has opened meanwhile.
     pub fn open(&self, opening: &Opening<'_>, seed: u64, now: Duration) -> Result<Arc<Slot>, Full> {
         let journal = Journal::new(opening.id.into(), opening.head(&self.limits), self.limits.journal);
-        let judging = Judging::new(opening.pack.clone(), &self.limits, seed);
+        let judging = Judging::new(opening.rules.pack.clone(), &self.limits, seed);
         match self.put(opening, Live::new(judging, journal), now, || true)? {
             Put::Ours(slot) | Put::Found(slot) | Put::Unwanted(slot) => Ok(slot),
         }
@@ -224,14 +231,14 @@ impl Sessions {
         now: Duration,
         wanted: impl FnOnce() -> bool,
     ) -> Result<Put, Full> {
-        let Opening { id, agent, mode, asked, served, pack, ref episode } = *opening;
+        let Opening { id, agent, mode, asked, rules, ref episode } = *opening;
         let slot = Arc::new(Slot {
             id: id.into(),
             agent: agent.into(),
             mode,
             asked: asked.into(),
-            pack: served.pack_ref(pack),
-            generation: served.generation,
+            pack: rules.named.clone(),
+            generation: rules.generation,
             episode: episode.clone(),
             live: Mutex::new(live),
             touched: AtomicU64::new(millis(now)),
@@ -247,6 +254,7 @@ impl Sessions {
             return Ok(Put::Unwanted(slot));
         }
         *table.generations.entry(slot.generation).or_default() += 1;
+        table.outlived.remove(id);
         table.by_id.insert(slot.id.clone(), Entry { slot: slot.clone(), ended: false });
         Ok(Put::Ours(slot))
     }
@@ -289,7 +297,8 @@ impl Sessions {
     /// Takes out the ended sessions that nobody has asked for within the idle time; gives their number.
     pub fn forget_idle_ended(&self, now: Duration) -> usize {
         let mut table = self.table();
-        let Table { by_id, ended, .. } = &mut *table;
+        let Table { by_id, ended, outlived, .. } = &mut *table;
+        outlived.retain(|_, since| now.saturating_sub(*since) <= self.limits.ttl);
         let before = ended.len();
         ended.retain(|slot| {
             let idle = self.is_idle(slot, now);
@@ -307,24 +316,47 @@ impl Sessions {
 
     /// Takes a session out; nothing if it is not there. Whether it had ended.
     pub fn take(&self, id: &str) -> Option<(Arc<Slot>, bool)> {
-        let mut table = self.table();
-        let Entry { slot, ended } = table.by_id.remove(id)?;
-        match ended {
-            true => table.ended.retain(|other| !Arc::ptr_eq(other, &slot)),
-            false => table.closed(slot.generation),
-        }
-        Some((slot, ended))
+        self.table().take(id)
     }
 
     /// Takes this session out, unless it is out already.
     pub fn take_this(&self, slot: &Arc<Slot>) -> Option<(Arc<Slot>, bool)> {
-        let is_there = self.table().by_id.get(&slot.id).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
-        is_there.then(|| self.take(&slot.id)).flatten()
+        let mut table = self.table();
+        let is_there = table.by_id.get(&slot.id).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
+        if is_there { table.take(&slot.id) } else { None }
     }
 
     /// Open sessions per generation of rules, those with any.
-    pub fn generations(&self) -> BTreeMap<u64, u64> {
+    pub fn generations(&self) -> BTreeMap<Generation, u64> {
         self.table().generations.clone()
+    }
+
+    /// Open sessions under other rules than those that are `served`, by these, the oldest first.
+    pub fn under_old(&self, served: Generation) -> BTreeMap<Generation, Vec<Arc<Slot>>> {
+        let mut old: BTreeMap<Generation, Vec<Arc<Slot>>> = BTreeMap::new();
+        let table = self.table();
+        for Entry { slot, .. } in table.by_id.values().filter(|e| !e.ended && e.slot.generation != served) {
+            old.entry(slot.generation).or_default().push(slot.clone());
+        }
+        old
+    }
+
+    /// Takes an open session out whose rules are too old; whether it was there.
+    pub fn take_outlived(&self, slot: &Arc<Slot>, now: Duration) -> bool {
+        let mut table = self.table();
+        let open = table.by_id.get(&slot.id).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot) && !entry.ended);
+        if open {
+            table.take(&slot.id);
+            if table.outlived.len() < self.limits.sessions {
+                table.outlived.insert(slot.id.clone(), now);
+            }
+        }
+        open
+    }
+
+    /// Whether the last session of an id ended, not long ago, because its rules were too old.
+    pub fn has_outlived(&self, id: &str) -> bool {
+        self.table().outlived.contains_key(id)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -335,7 +367,16 @@ impl Sessions {
 }
 
 impl Table {
-    fn closed(&mut self, generation: u64) {
+    fn take(&mut self, id: &str) -> Option<(Arc<Slot>, bool)> {
+        let Entry { slot, ended } = self.by_id.remove(id)?;
+        match ended {
+            true => self.ended.retain(|other| !Arc::ptr_eq(other, &slot)),
+            false => self.closed(slot.generation),
+        }
+        Some((slot, ended))
+    }
+
+    fn closed(&mut self, generation: Generation) {
         if let Some(open) = self.generations.get_mut(&generation) {
             *open = open.saturating_sub(1);
             if *open == 0 {

@@ -1,10 +1,11 @@
 //! The service as a whole: what its parts share.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+use tokio::sync::Notify;
 
 use crate::audit::{RecordNumber, Store, StoreError};
 
@@ -14,7 +15,7 @@ use super::{
     keys::Keys,
     requests::Requests,
     resume::Dormant,
-    rules::{LiveRules, LoadCounts, Served, Stale},
+    rules::{LiveRules, LoadCounts, OldRules, Served, Stale},
     sessions::{SessionLimits, Sessions},
     writer::AuditLog,
 };
@@ -22,6 +23,8 @@ use super::{
 /// Decides and records.
 pub struct Service {
     pub(super) rules: LiveRules,
+    pub(super) old_rules: OldRules,
+    pub(super) rules_changed: Notify,
     pub(super) sessions: Sessions,
     pub(super) dormant: Dormant,
     pub(super) drift: DriftSessions,
@@ -45,8 +48,12 @@ pub struct Status {
     pub stale: Option<Stale>,
     /// What loading rules came to since the start.
     pub loads: LoadCounts,
-    /// Open sessions per generation of rules.
-    pub generations: BTreeMap<u64, u64>,
+    /// Open sessions per generation of rules. Each pack that served before the start is one, and has the number 0.
+    pub generations: Vec<(u64, u64)>,
+    /// Sets of rules in memory: the served one, and those of open sessions, with each pack of before the start for one.
+    pub in_memory: u64,
+    /// How many there may be.
+    pub most_in_memory: u64,
     /// The number of the last stored record.
     pub last_record: RecordNumber,
 }
@@ -58,6 +65,8 @@ impl Service {
         let prints = Prints::new(keys.hash);
         Service {
             rules,
+            old_rules: OldRules::default(),
+            rules_changed: Notify::new(),
             sessions,
             dormant: Dormant::default(),
             drift,
@@ -88,7 +97,9 @@ impl Service {
             location: self.rules.location(),
             stale: self.rules.stale().borrow().clone(),
             loads: self.rules.counts(),
-            generations: self.sessions.generations(),
+            generations: self.sessions.generations().into_iter().map(|(of, n)| (of.loaded(), n)).collect(),
+            in_memory: self.in_memory() as u64,
+            most_in_memory: self.sessions.limits().generations as u64,
             last_record: self.store.last()?,
         })
     }

@@ -74,8 +74,8 @@ impl Service {
         Ok(out)
     }
 
-    /// Puts a session in that was taken out elsewhere; gives its id. It goes on here if it can: under the same rules,
-    /// limits and session key.
+    /// Puts a session in that was taken out elsewhere; gives its id. It goes on here if it can: with the same limits
+    /// and session key, and under the same rules, which must be served or kept here.
     pub async fn import_session(&self, exported: &[u8], named: Option<Named>) -> Result<String, TransferError> {
         let turn = self.turn(named.as_ref()).await?;
         let (session, entries) = read(exported).map_err(|_| TransferError::Form)?;

@@ -11,6 +11,7 @@ use probity::{
         join_episode_request, join_episode_response, policy_engine_client::PolicyEngineClient, record, to_auditor,
         to_target,
     },
+    service::{JoinAsk, Secrets},
 };
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -647,6 +648,33 @@ async fn an_episode_is_closed_at_its_limits_when_idle_and_when_asked() {
     assert_eq!(auditor.public_end().await.reason(), EpisodeEndReason::Asked);
     assert_eq!(target.private_end().await.reason(), EpisodeEndReason::Asked);
     assert_eq!(closed(&house).await, [("e".to_owned(), "asked".to_owned())]);
+}
+
+#[tokio::test]
+async fn an_episode_under_rules_that_are_too_old_is_closed_and_lets_go_of_them_whoever_holds_a_side() {
+    let house = House::with(|settings| settings.max_generations = 1).await;
+    vault(&house, "");
+    reload(&house).await.unwrap();
+    let pack = Arc::downgrade(house.service().served().set.get("vault").unwrap());
+    let (mut auditor, mut target) = (Side::join(&house, as_auditor(0)).await.unwrap(), target_of(&house).await);
+    let secrets = Secrets { auditor: [1; 32], target: [2; 32] };
+    let (episode, pack_name, agent) = ("f".to_owned(), "vault".to_owned(), String::new());
+    let ask = JoinAsk { episode, pack: pack_name, agent, secrets, received: 0 };
+    let held = house.service().join_as_auditor(ask, None).await.unwrap();
+    let policies = house.rules.path().join("vault/policies/all.policy");
+    fs::write(&policies, fs::read_to_string(&policies).unwrap().replace("> 100", "> 200")).unwrap();
+    reload(&house).await.unwrap();
+    assert_eq!(auditor.public_end().await.reason(), EpisodeEndReason::Outlived);
+    assert_eq!(target.private_end().await.reason(), EpisodeEndReason::Outlived);
+    let began = std::time::Instant::now();
+    while pack.upgrade().is_some() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the rules are held");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut told = closed(&house).await;
+    told.sort();
+    assert_eq!(told, ["e", "f"].map(|episode| (episode.to_owned(), "outlived".to_owned())));
+    drop(held);
 }
 
 #[tokio::test]

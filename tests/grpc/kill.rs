@@ -43,7 +43,7 @@ pub fn open_stopped(data: &Path) -> SledStore {
     panic!("the store stays locked");
 }
 
-fn serve(rules: &Path, data: &Path, durability: &str) -> (Child, String) {
+pub fn serve(rules: &Path, data: &Path, durability: &str) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
         .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--audit-durability", durability])
         .args(["--audit-checkpoint-every", "50", "--rules"])

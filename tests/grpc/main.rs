@@ -12,6 +12,7 @@ mod drift;
 mod drift_resume;
 mod effects;
 mod follow;
+mod generations;
 mod kill;
 mod limits;
 mod manners;

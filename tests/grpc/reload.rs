@@ -356,7 +356,12 @@ fn rounds(answer: &ObserveResponse) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reloads_under_load_fail_no_call_and_mix_no_answer() {
     let seconds = count("PROBITY_RELOAD_SECONDS", 4);
-    let house = House::with(|settings| write_round(settings.rules.path(), 0)).await;
+    let house = House::with(|settings| {
+        write_round(settings.rules.path(), 0);
+        // A caller that is held up for a while must not find its episode ended for that.
+        settings.max_generations = 100;
+    })
+    .await;
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut callers = Vec::new();
     for caller in 0..4 {

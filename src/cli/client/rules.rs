@@ -10,7 +10,7 @@ use crate::{
         output::{Output, plain},
     },
     grpc::wire::{
-        Diagnostic, DiagnosticSeverity, GetStatusRequest, GetStatusResponse, Pack, ReloadRequest,
+        Diagnostic, DiagnosticSeverity, GenerationSessions, GetStatusRequest, GetStatusResponse, Pack, ReloadRequest,
         rules_client::RulesClient,
     },
 };
@@ -32,6 +32,9 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
                 commit => out.line(format_args!("rules from {}, commit {commit}", status.rules_location))?,
             }
             out.line(format_args!("{} open sessions, {} records", status.session_count, status.last_record))?;
+            if status.generations_in_memory > 1 {
+                out.line(generations(&status))?;
+            }
             out.text(plain(&packs_table(&status.packs)))?;
             diagnostics(&status.warnings, &mut out)?;
             if status.last_good {
@@ -77,6 +80,17 @@ pub async fn reload(channel: Channel, format: Format) -> Outcome {
     Ok(Exit::Fine)
 }
 
+/// Which sets of rules are in memory besides the served one, and for how many sessions.
+fn generations(status: &GetStatusResponse) -> String {
+    let named = |of: &GenerationSessions| match of.generation {
+        0 => format!("{} under a pack from the store", of.session_count),
+        generation => format!("{} under generation {generation}", of.session_count),
+    };
+    let sessions: Vec<String> = status.generations.iter().map(named).collect();
+    let (held, most) = (status.generations_in_memory, status.max_generations);
+    format!("{held} sets of rules in memory, of at most {most}; sessions: {}", sessions.join(", "))
+}
+
 /// A moment as RFC 3339, in UTC and to the second.
 fn time(moment: &Option<prost_types::Timestamp>) -> String {
     let at = moment.as_ref().and_then(|at| jiff::Timestamp::from_second(at.seconds).ok());
@@ -113,6 +127,11 @@ fn severity(d: &Diagnostic) -> &'static str {
 fn status_json(status: &GetStatusResponse) -> Value {
     let packs: Vec<Value> = status.packs.iter().map(pack_json).collect();
     let warnings: Vec<Value> = status.warnings.iter().map(diagnostic_json).collect();
+    let by_generation: Vec<Value> = status
+        .generations
+        .iter()
+        .map(|of| json!({"generation": of.generation, "sessions": of.session_count}))
+        .collect();
     let refused = status.refused.as_ref().map(|load| load.diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>());
     json!({
         "server_version": status.server_version,
@@ -128,6 +147,9 @@ fn status_json(status: &GetStatusResponse) -> Value {
         "warnings": warnings,
         "refused": refused,
         "sessions": status.session_count,
+        "generations": by_generation,
+        "generations_in_memory": status.generations_in_memory,
+        "max_generations": status.max_generations,
         "last_record": status.last_record,
     })
 }

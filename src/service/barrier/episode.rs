@@ -165,15 +165,14 @@ impl Service {
         }
         let served = self.served();
         let unknown = || JoinError::UnknownPack { pack: ask.pack.clone() };
-        let pack = served.set.get(&ask.pack).ok_or_else(unknown)?;
+        let rules = served.rules(served.set.get(&ask.pack).ok_or_else(unknown)?);
         let opening = Opening {
             id: &ask.episode,
             agent: &ask.agent,
             mode: Mode::Episode,
             asked: &ask.pack,
-            served: &served,
-            pack,
-            episode: Some(Arc::new(Episode::new(&ask.episode, ask.secrets, pack.clone()))),
+            rules: &rules,
+            episode: Some(Arc::new(Episode::new(&ask.episode, ask.secrets, *rules.pack.episode()))),
         };
         // Another call may have opened it just now; then that one is found.
         let opened = self.sessions.open(&opening, self.seed(&ask.episode), self.now());
@@ -213,7 +212,7 @@ impl Service {
             }
             Err(ObserveError::Item(refused)) => Err(TargetFault::Item(refused)),
             // Whoever closes it says why.
-            Err(ObserveError::NotOpen { .. }) => Err(TargetFault::Over),
+            Err(ObserveError::NotOpen { .. } | ObserveError::Closed { .. }) => Err(TargetFault::Over),
             Err(_) => {
                 self.give_up(slot, episode).await;
                 Err(TargetFault::Over)
@@ -245,6 +244,8 @@ impl Service {
         // Where the end has two records there is a place for each before the first is handed in.
         let second = if reason == EndReason::Limit { Some(self.audit.place().await?) } else { None };
         let seq = episode.room.borrow().next_item();
+        // Once it has ended it holds no rules.
+        let pack = slot.live.lock().ok().and_then(|live| live.judging.pack().cloned());
         let end = Item { seq, print: self.prints().end(), body: ItemBody::End };
         let judged = async {
             let observed = self.judge_in(slot, std::slice::from_ref(&end), None, place)?.finish().await?;
@@ -255,12 +256,12 @@ impl Service {
             }
             Ok::<_, ObserveError>(observed)
         };
-        match judged.await.map(|observed| (observed.recorded, observed.answers.into_iter().next())) {
-            Ok((recorded, Some(answer))) => {
+        match judged.await.map(|observed| (observed.recorded, observed.answers.into_iter().next().zip(pack))) {
+            Ok((recorded, Some((answer, pack)))) => {
                 let last = Judgement { item: end.body, answer, recorded };
-                episode.room.send_modify(|room| room.score(reason, &episode.pack, last));
+                episode.room.send_modify(|room| room.score(reason, &pack, last));
             }
-            Err(ObserveError::NotOpen { .. }) => {}
+            Err(ObserveError::NotOpen { .. } | ObserveError::Closed { .. }) => {}
             _ => self.give_up(slot, episode).await,
         }
         Ok(())

@@ -42,6 +42,8 @@ pub enum EndReason {
     Idle,
     /// Somebody outside closed it.
     Asked,
+    /// Its rules were too old.
+    Outlived,
     /// It could not go on.
     Failed,
 }

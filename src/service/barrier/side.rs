@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{audit::CloseReason, engine::Pack, service::sessions::Slot};
+use crate::{audit::CloseReason, model::EpisodeRules, service::sessions::Slot};
 
 use super::{
     fault::{JoinError, TargetFault},
@@ -33,7 +33,6 @@ pub struct Episode {
     /// Held while something is judged.
     pub(super) turn: Mutex<()>,
     pub(super) secrets: Secrets,
-    pub(super) pack: Arc<Pack>,
     deadline: Instant,
 }
 
@@ -83,11 +82,10 @@ impl<M: Outlet> Drop for Presence<M> {
 
 impl Episode {
     /// An episode that nobody has joined.
-    pub(super) fn new(id: &str, secrets: Secrets, pack: Arc<Pack>) -> Episode {
-        let rules = *pack.episode();
+    pub(super) fn new(id: &str, secrets: Secrets, rules: EpisodeRules) -> Episode {
         let (room, _) = watch::channel(Room::new(id, rules));
         let deadline = Instant::now() + Duration::from_secs(rules.seconds as u64);
-        Episode { room, turn: Mutex::new(()), secrets, pack, deadline }
+        Episode { room, turn: Mutex::new(()), secrets, deadline }
     }
 
     /// Its session was closed.
@@ -96,6 +94,7 @@ impl Episode {
             CloseReason::Idle => EndReason::Idle,
             CloseReason::Asked => EndReason::Asked,
             CloseReason::Limit => EndReason::Limit,
+            CloseReason::Outlived => EndReason::Outlived,
             CloseReason::RulesGone
             | CloseReason::Unreadable
             | CloseReason::Lost
