@@ -32,6 +32,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
 pub struct Settings {
     /// Where the rules are: a folder with one folder per rule pack.
     pub rules: RulesAt,
+    /// Where a candidate is that judges beside the rules, and is never enforced.
+    pub shadow_rules: Option<RulesAt>,
     /// Whether the rules folder is watched and changed rules are loaded by themselves.
     pub watch: Watch,
     /// How often the rules folder is read without a hint that it changed; zero for never.
@@ -398,6 +400,7 @@ impl Settings {
 fn unset() -> Settings {
     Settings {
         rules: RulesAt::Folder(PathBuf::new()),
+        shadow_rules: None,
         watch: Watch::Off,
         watch_poll: Duration::ZERO,
         watch_settle: Duration::ZERO,

@@ -4,6 +4,7 @@ pub(super) mod drift;
 mod observe;
 mod reveal;
 mod rules;
+mod shadow;
 
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ enum Command {
     Status,
     /// Make the server load its rules anew
     Reload,
+    /// Print what a candidate beside the rules would answer in another way
+    Shadow(shadow::Args),
 }
 
 /// Runs the command.
@@ -66,6 +69,7 @@ pub fn run(args: Args) -> Outcome {
             Command::Reveal(args) => reveal::run(channel, args, format).await,
             Command::Status => rules::status(channel, args.format).await,
             Command::Reload => rules::reload(channel, args.format).await,
+            Command::Shadow(args) => shadow::run(channel, args, format).await,
         }
     })
 }

@@ -64,6 +64,13 @@ pub const SETTINGS: &[Setting] = &[
         read::rules
     ),
     setting!(
+        "shadow-rules",
+        "",
+        "The same for a candidate that judges beside the rules and is never enforced; its differences are counted and told",
+        shadow_rules,
+        |t: &str| if t.is_empty() { Ok(None) } else { read::rules(t).map(Some) }
+    ),
+    setting!(
         "watch",
         "on",
         "Load changed rules by themselves: on, poll (without hints of the operating system), or off",

@@ -16,6 +16,7 @@ mod pack;
 mod packtest;
 mod recount;
 mod session;
+mod verdicts;
 mod versions;
 mod walk;
 
@@ -31,5 +32,6 @@ pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests, run_tests_while, test_coverage, untested};
 pub use recount::{Figures, PolicyVerdicts, Recount, TraceDiff, VerdictAt};
 pub use session::{Session, SessionError};
+pub use verdicts::{Verdict, verdicts};
 pub use versions::{check_version, predecessor};
 pub use walk::{Outcome, Visit, VisitCondition, nearest_miss, walk_through};

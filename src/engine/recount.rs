@@ -1,14 +1,11 @@
 //! Two packs on the same recorded episodes: the verdicts that one gives and the other does not, and what that does
 //! to reward and coverage.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{EpisodeOutcome, Pack, run_episode};
+use super::{Pack, run_episode, verdicts};
 use crate::{
     ingest::Episode,
     model::Turn,
@@ -99,17 +96,17 @@ impl Recount {
         let judge = |(pack, tally): &mut (Arc<Pack>, MetricsTally)| {
             let outcome = run_episode(pack, episode);
             tally.add(&outcome.figures());
-            verdicts(&outcome)
+            verdicts(&outcome.hits, &outcome.signals, &outcome.undecided)
         };
         let (before, after) = (judge(&mut self.before), judge(&mut self.after));
         self.episodes += 1;
         for (turn, policy, verdict) in after.difference(&before) {
             let at = VerdictAt { episode_id: episode.id.clone(), turn: *turn, verdict };
-            self.verdicts.entry(policy.clone()).or_default().gained.push(at);
+            self.verdicts.entry(policy.to_string()).or_default().gained.push(at);
         }
         for (turn, policy, verdict) in before.difference(&after) {
             let at = VerdictAt { episode_id: episode.id.clone(), turn: *turn, verdict };
-            self.verdicts.entry(policy.clone()).or_default().lost.push(at);
+            self.verdicts.entry(policy.to_string()).or_default().lost.push(at);
         }
     }
 
@@ -122,12 +119,4 @@ impl Recount {
             after: self.after.1.finish().into(),
         }
     }
-}
-
-/// Every verdict of an episode.
-fn verdicts(outcome: &EpisodeOutcome) -> BTreeSet<(Turn, String, &'static str)> {
-    let hits = outcome.hits.iter().map(|hit| (hit.turn, hit.firing.policy.to_string(), "hit"));
-    let signals = outcome.signals.iter().map(|s| (s.turn, s.firing.policy.to_string(), s.effect.word()));
-    let undecided = outcome.undecided.iter().map(|u| (u.turn, u.policy.to_string(), "undecided"));
-    hits.chain(signals).chain(undecided).collect()
 }

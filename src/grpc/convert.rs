@@ -232,18 +232,24 @@ pub fn score_ask(request: wire::ScoreEpisodesRequest, max_items: usize) -> Resul
     if episodes_json.is_empty() {
         faults.add("episodes_json", "must hold at least one episode");
     }
-    let mut episodes = Vec::with_capacity(episodes_json.len().min(max_items));
-    if episodes_json.len() > max_items {
-        faults.add("episodes_json", format!("holds {} episodes; the limit is {max_items}", episodes_json.len()));
-    } else {
-        for (place, text) in episodes_json.iter().enumerate() {
-            match Episode::from_line(place as u64 + 1, text) {
-                Ok(episode) => episodes.push(episode),
-                Err(e) => faults.add(format!("episodes_json[{place}]"), format!("is no episode: {e}")),
-            }
+    let episodes = self::episodes(&mut faults, &episodes_json, max_items);
+    faults.or(ScoreAsk { pack, episodes, known: known_policies.into_iter().collect() })
+}
+
+/// Reads episodes; what is none is a fault.
+pub(super) fn episodes(faults: &mut Faults, episodes_json: &[bytes::Bytes], most: usize) -> Vec<Episode> {
+    if episodes_json.len() > most {
+        faults.add("episodes_json", format!("holds {} episodes; the limit is {most}", episodes_json.len()));
+        return Vec::new();
+    }
+    let mut episodes = Vec::with_capacity(episodes_json.len());
+    for (place, text) in episodes_json.iter().enumerate() {
+        match Episode::from_line(place as u64 + 1, text) {
+            Ok(episode) => episodes.push(episode),
+            Err(e) => faults.add(format!("episodes_json[{place}]"), format!("is no episode: {e}")),
         }
     }
-    faults.or(ScoreAsk { pack, episodes, known: known_policies.into_iter().collect() })
+    episodes
 }
 
 /// The answer of `ScoreEpisodes`.

@@ -7,6 +7,7 @@ mod convert;
 mod convert_audit;
 mod convert_drift;
 mod convert_join;
+mod convert_rules;
 mod engine;
 mod health;
 mod join;

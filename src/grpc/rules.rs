@@ -1,7 +1,9 @@
 //! The handlers of `Rules`.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
+use futures_util::{Stream, stream};
+use tokio::sync::broadcast::error::RecvError;
 use tonic::{Request, Response, Status};
 
 use crate::service::{LoadError, Served, Service, Trigger};
@@ -9,6 +11,7 @@ use crate::service::{LoadError, Served, Service, Trigger};
 use super::{
     admission::Admission,
     convert::{self, Faults},
+    convert_rules,
     pages::{self, Pages},
     status,
     wire::{self, rules_server::Rules},
@@ -19,6 +22,7 @@ use super::{
 pub struct RulesApi {
     pub(super) service: Arc<Service>,
     pub(super) admission: Admission,
+    pub(super) max_episodes: usize,
 }
 
 fn packs(served: &Served) -> Vec<wire::Pack> {
@@ -87,11 +91,7 @@ impl Rules for RulesApi {
             accepted_load_count: now.loads.accepted,
             refused_load_count: now.loads.refused,
             stale_since: now.stale.as_ref().map(|stale| convert::timestamp(stale.since)),
-            refused: now.stale.map(|stale| wire::RefusedLoad {
-                refused_at: Some(convert::timestamp(stale.refused.at)),
-                diagnostics: stale.refused.diagnostics.iter().map(convert::diagnostic).collect(),
-                rendered: stale.refused.rendered.to_string(),
-            }),
+            refused: now.stale.map(|stale| convert_rules::refused_load(&stale.refused)),
             session_count: now.generations.iter().map(|(_, sessions)| sessions).sum(),
             last_record: now.last_record,
             generations: now.generations.iter().map(generation).collect(),
@@ -135,5 +135,47 @@ impl Rules for RulesApi {
                 }))
             })
             .await
+    }
+
+    async fn diff(&self, request: Request<wire::DiffRequest>) -> Result<Response<wire::DiffResponse>, Status> {
+        let admitted = self.admission.admit(&request)?;
+        admitted
+            .run(async {
+                let ask = convert_rules::diff_ask(request.into_inner(), self.max_episodes)?;
+                let compared = self.service.diff(ask.before, ask.after, ask.episodes).await?;
+                Ok(Response::new(convert_rules::compared(&compared)))
+            })
+            .await
+    }
+
+    async fn get_shadow(
+        &self,
+        request: Request<wire::GetShadowRequest>,
+    ) -> Result<Response<wire::GetShadowResponse>, Status> {
+        let _admitted = self.admission.admit(&request)?;
+        let shadow = self.service.shadow().ok_or_else(status::no_shadow)?;
+        Ok(Response::new(convert_rules::shadow(&shadow.status())))
+    }
+
+    type WatchShadowStream = Pin<Box<dyn Stream<Item = Result<wire::WatchShadowResponse, Status>> + Send>>;
+
+    async fn watch_shadow(
+        &self,
+        request: Request<wire::WatchShadowRequest>,
+    ) -> Result<Response<Self::WatchShadowStream>, Status> {
+        let admitted = self.admission.admit_stream(&request)?;
+        let shadow = self.service.shadow().ok_or_else(status::no_shadow)?;
+        let told = stream::unfold(shadow.differences(), |mut differences| async move {
+            let answer = match differences.recv().await {
+                Ok(difference) => wire::WatchShadowResponse {
+                    difference: Some(convert_rules::difference(&difference)),
+                    missed_count: 0,
+                },
+                Err(RecvError::Lagged(missed)) => wire::WatchShadowResponse { difference: None, missed_count: missed },
+                Err(RecvError::Closed) => return None,
+            };
+            Some((Ok(answer), differences))
+        });
+        Ok(Response::new(admitted.stream(told)))
     }
 }

@@ -21,8 +21,8 @@ use crate::{
     config::{Settings, Watch, WhenDamaged},
     service::{
         AuditError, AuditLog, Checkpoints, KeyError, Keys, LiveRules, LoadError, PayloadKeys, QueryError, RedactionKey,
-        Retention, Service, SessionKey, SessionLimits, WatchSettings, Writer, WriterSettings, read_checkpoint_key,
-        record_set_aside,
+        Retention, Service, SessionKey, SessionLimits, Shadow, Trigger, WatchSettings, Watched, Writer, WriterSettings,
+        read_checkpoint_key, record_set_aside,
     },
 };
 
@@ -63,6 +63,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// A thread cannot be had.
+    #[error("no thread for the candidate beside the rules: {0}")]
+    Thread(io::Error),
     /// The reflection service cannot be built.
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -200,7 +203,11 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
         journal: settings.session_journal_bytes,
         generations: settings.max_generations,
     };
-    let service = Arc::new(Service::new(rules, store, audit, limits, keys(settings).await?));
+    let keys = keys(settings).await?;
+    let shadow = settings.shadow_rules.as_ref();
+    let shadow = shadow.map(|at| Shadow::start(settings, at, store.clone(), &keys, limits)).transpose();
+    let shadow = shadow.map_err(StartError::Thread)?;
+    let service = Arc::new(Service::new(rules, store, audit, limits, keys).beside(shadow));
 
     let (health, health_service) = Health::new().await;
     let [draining, closing] = std::array::from_fn(|_| CancellationToken::new());
@@ -217,7 +224,7 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
             probe_timeout: settings.probe_timeout,
         },
     };
-    let rules = RulesApi { service: service.clone(), admission: admission.clone() };
+    let rules = RulesApi { service: service.clone(), admission: admission.clone(), max_episodes: settings.max_items };
     let records = AuditApi { service: service.clone(), admission: admission.clone() };
     let most = settings.max_message_bytes;
     let reflection = || {
@@ -242,6 +249,11 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     }
     // Recorded before the first call can be judged under these rules.
     service.activate().await?;
+    if let Some(shadow) = service.shadow()
+        && let Err(e) = shadow.reload(Trigger::Asked).await
+    {
+        tracing::error!(error = %e, "there is no candidate beside the rules; the server starts without one");
+    }
     let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
     health.serving().await;
     tracing::info!(%address, packs = service.served().pack_refs().len(), "serving");
@@ -264,7 +276,8 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
             poll: (!settings.watch_poll.is_zero()).then_some(settings.watch_poll),
             settle: settings.watch_settle,
         };
-        helpers.push(tokio::spawn(service.clone().watch_rules(watching)));
+        helpers.push(tokio::spawn(service.clone().watch(Watched::Rules, watching)));
+        helpers.push(tokio::spawn(service.clone().watch(Watched::Shadow, watching)));
     }
     Ok(Running {
         address,

@@ -12,8 +12,8 @@ use crate::{
     engine::EvaluateError,
     model::PackQuery,
     service::{
-        AuditError, CloseError, DriftError, ItemError, JudgeError, KeepError, LoadError, MetricsError, ObserveError,
-        QueryError, ReloadError, RequestError, RevealError, ScoreError, TransferError,
+        AuditError, CloseError, DiffError, DriftError, ItemError, JudgeError, KeepError, LoadError, MetricsError,
+        ObserveError, QueryError, ReloadError, RequestError, RevealError, ScoreError, TransferError,
     },
 };
 
@@ -93,6 +93,12 @@ pub fn unknown_pack(pack: &str) -> Status {
     let mut details = reason("UNKNOWN_PACK", &[("pack", pack.to_owned())]);
     details.set_resource_info("probity.v1.Pack", pack, "", "no pack of this name and version is served");
     with(Code::NotFound, format!("no pack `{pack}` is served"), details)
+}
+
+/// No candidate is beside the rules.
+pub fn no_shadow() -> Status {
+    let message = "no candidate is beside the rules: the server was started without --shadow-rules";
+    with(Code::FailedPrecondition, message, reason("NO_SHADOW", &[]))
 }
 
 /// Nothing was recorded of a session.
@@ -305,6 +311,22 @@ impl From<DriftError> for Status {
             DriftError::Broke => broke("the evaluation broke"),
             DriftError::Report => broke("the session cannot be reported"),
             DriftError::Audit(e) => e.into(),
+        }
+    }
+}
+
+impl From<DiffError> for Status {
+    fn from(e: DiffError) -> Status {
+        let message = e.to_string();
+        match e {
+            DiffError::UnknownPack(query) => unknown_pack(&query.to_string()),
+            DiffError::NoShadow => no_shadow(),
+            DiffError::NotKept(digest) => {
+                with(Code::NotFound, message, reason("RULES_NOT_KEPT", &[("digest", digest.to_string())]))
+            }
+            DiffError::Load(e) => e.into(),
+            DiffError::Query(e) => e.into(),
+            DiffError::Broke => broke("comparing broke"),
         }
     }
 }

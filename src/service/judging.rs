@@ -56,6 +56,15 @@ impl ItemBody {
         }
     }
 
+    /// About how many bytes it came in.
+    pub fn size(&self) -> usize {
+        match self {
+            ItemBody::Message { json, .. } => json.len(),
+            ItemBody::Proposal(call) => call.arguments_json.len() + call.message_text.len(),
+            ItemBody::End | ItemBody::RuntimeEvent(_) => 0,
+        }
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ItemKind {
         match self {

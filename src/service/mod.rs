@@ -3,6 +3,7 @@
 
 mod account;
 mod barrier;
+mod diff;
 mod drift;
 mod follow;
 mod journal;
@@ -21,6 +22,7 @@ mod rules;
 mod score;
 mod session_key;
 mod sessions;
+mod shadow;
 mod state;
 mod transfer;
 mod writer;
@@ -30,6 +32,7 @@ pub use barrier::{
     AuditorEnd, AuditorFault, Delivery, EndReason, JoinAsk, JoinError, JoinedAs, NotKept, Outlet, Seat, Secrets, Shown,
     ShownHit, Speaker, TargetEnd, TargetFault, TargetInput, TargetJoinError, ToAuditor, ToTarget, Verdict,
 };
+pub use diff::{Compared, DiffError, PackSource};
 pub use drift::{
     Adapter, Baseline, DriftAsk, DriftError, DriftSessions, Occurrence, ProbeAnswer, ProbeAsk, ProbeEnd, ProbeQuestion,
     ProbeRole, SessionReport, SignalPage,
@@ -46,10 +49,13 @@ pub use reload::ReloadError;
 pub use requests::{Named, RequestError};
 pub use resume::CloseError;
 pub use reveal::{RevealAsk, RevealError, Revealed};
-pub use rules::{LiveRules, LoadCounts, LoadError, RefusedLoad, Served, Stale, Trigger, WatchSettings, reference};
+pub use rules::{
+    LiveRules, LoadCounts, LoadError, RefusedLoad, Served, Stale, Trigger, WatchSettings, Watched, reference,
+};
 pub use score::{ScoreError, Scored, ScoredEpisode};
 pub use session_key::SessionKey;
 pub use sessions::SessionLimits;
+pub use shadow::{CallDifference, Difference, PolicyTotals, Shadow, ShadowStatus, Totals};
 pub use state::{Service, Status};
 pub use transfer::TransferError;
 pub use writer::{AuditError, AuditLog, Checkpoints, Place, Recorded, Ticket, Writer, WriterSettings};

@@ -179,7 +179,12 @@ impl Service {
             match self.judge_in(&slot, &ask.items, ask.named.as_ref(), place) {
                 // It has moved to other rules since it was found.
                 Err(ObserveError::Left) => {}
-                judged => return judged,
+                judged => {
+                    if let (Some(shadow), Ok(Pending { outcome: Ok(observed), .. })) = (&self.shadow, &judged) {
+                        shadow.answered(&slot, self.seed(&slot.id), ask.items, &observed.answers);
+                    }
+                    return judged;
+                }
             }
         }
     }

@@ -49,6 +49,10 @@ impl Service {
             Turn::Repeated(_) => return Ok(self.rules.current()),
             new => new,
         };
+        if let (Trigger::Asked, Some(shadow)) = (trigger, &self.shadow) {
+            // How that went is in the log and in the candidate's status.
+            let _ = shadow.reload(Trigger::Asked).await;
+        }
         let alone = self.rules.alone().await;
         match self.rules.prepare(&alone, trigger).await? {
             Prepared::Same(served) => {

@@ -34,7 +34,7 @@ use crate::{
 
 pub use load::{Candidate, RefusedLoad};
 pub use old::OldRules;
-pub use watch::WatchSettings;
+pub use watch::{WatchSettings, Watched};
 
 use load::{Loader, Read};
 
@@ -183,6 +183,8 @@ pub enum Trigger {
 #[derive(Debug)]
 pub struct LiveRules {
     loader: Loader,
+    /// They are a candidate that answers nobody.
+    candidate: bool,
     current: ArcSwap<Served>,
     stale: told::Sender<Option<Stale>>,
     /// One load at a time, whoever asks: a large set takes memory to compile.
@@ -245,11 +247,24 @@ impl LiveRules {
         Ok(candidate.map(|candidate| LiveRules::first(loader, candidate, Some(Stale::since_now(refused)))))
     }
 
+    /// No rules yet: the first that are loaded begin to serve.
+    pub fn none_yet(settings: &Settings) -> LiveRules {
+        let nothing = Candidate {
+            set: RuleSet::default(),
+            warnings: Vec::new(),
+            fingerprint: Digest::new([0; 32]),
+            commit: None,
+            kept: None,
+        };
+        LiveRules { candidate: true, ..LiveRules::first(Loader::new(settings), nothing, None) }
+    }
+
     fn first(loader: Loader, candidate: Candidate, stale: Option<Stale>) -> LiveRules {
         let refused = u64::from(stale.is_some());
         let (served, kept) = Served::new(candidate, 1, stale.is_some());
         LiveRules {
             loader,
+            candidate: false,
             current: ArcSwap::new(served),
             stale: told::Sender::new(stale),
             loading: Mutex::new(()),
@@ -309,10 +324,15 @@ impl LiveRules {
 
     /// What is wrong with the rules as they now stand on disk; only warnings if they could serve.
     pub async fn validate(&self) -> Result<Vec<diag::Record>, LoadError> {
+        self.on_disk().await.map(|candidate| candidate.warnings)
+    }
+
+    /// The rules as they now stand on disk, if they could serve.
+    pub async fn on_disk(&self) -> Result<Candidate, LoadError> {
         let _alone = self.alone().await;
         let read = self.settled(Trigger::Asked).await?;
         let loader = self.loader.clone();
-        apart(move || loader.load(read)).await?.map(|c| c.warnings).map_err(LoadError::Refused)
+        apart(move || loader.load(read)).await?.map_err(LoadError::Refused)
     }
 
     /// Serves a set that was prepared.
@@ -320,6 +340,10 @@ impl LiveRules {
         let before = self.current.swap(served.clone());
         self.stale.send_replace(None);
         self.accepted.fetch_add(1, Ordering::Relaxed);
+        if self.candidate {
+            tracing::info!(generation = served.generation, packs = served.refs.len(), "the candidate was loaded");
+            return;
+        }
         let lines = |set: &RuleSet| set.iter().map(|pack| pack.line()).collect::<BTreeSet<_>>();
         for gone in lines(&before.set).difference(&lines(&served.set)) {
             tracing::warn!(pack = %gone, "the pack is no longer there: new sessions under it are refused");
@@ -331,14 +355,17 @@ impl LiveRules {
 
     /// The rules on disk are those that are served.
     pub fn confirm(&self, _alone: &Alone<'_>) {
-        if self.stale.send_replace(None).is_some() {
+        if self.stale.send_replace(None).is_some() && !self.candidate {
             tracing::info!("the rules on disk are again those that are served");
         }
     }
 
     /// Notes that a load was refused.
     pub fn refuse(&self, _alone: &Alone<'_>, refused: RefusedLoad) {
-        tracing::error!(errors = refused.errors(), "the rules were refused; the set before keeps serving");
+        match self.candidate {
+            true => tracing::error!(errors = refused.errors(), "the candidate beside the rules cannot be loaded"),
+            false => tracing::error!(errors = refused.errors(), "the rules were refused; the set before keeps serving"),
+        }
         for d in refused.diagnostics.iter() {
             tracing::error!(code = d.code.text(), file = %d.place.file, line = d.place.line, column = d.place.column, "{}", d.message);
         }

@@ -17,6 +17,7 @@ use super::{
     resume::Dormant,
     rules::{LiveRules, LoadCounts, OldRules, Served, Stale},
     sessions::{SessionLimits, Sessions},
+    shadow::Shadow,
     writer::AuditLog,
 };
 
@@ -32,6 +33,7 @@ pub struct Service {
     pub(super) audit: AuditLog,
     pub(super) store: Arc<dyn Store>,
     pub(super) requests: Requests,
+    pub(super) shadow: Option<Shadow>,
     prints: Prints,
     began: Instant,
     began_at: SystemTime,
@@ -74,10 +76,21 @@ impl Service {
             audit,
             store,
             requests: Requests::default(),
+            shadow: None,
             prints,
             began: Instant::now(),
             began_at: SystemTime::now(),
         }
+    }
+
+    /// With a candidate beside its rules.
+    pub fn beside(self, shadow: Option<Shadow>) -> Service {
+        Service { shadow, ..self }
+    }
+
+    /// The candidate beside its rules, if there is one.
+    pub fn shadow(&self) -> Option<&Shadow> {
+        self.shadow.as_ref()
     }
 
     /// The served set.

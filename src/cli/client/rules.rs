@@ -35,7 +35,7 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
             if status.generations_in_memory > 1 {
                 out.line(generations(&status))?;
             }
-            out.text(plain(&packs_table(&status.packs)))?;
+            packs(&status.packs, &mut out)?;
             diagnostics(&status.warnings, &mut out)?;
             if status.last_good {
                 out.line("these are the last good rules from the store: those on disk were refused at start")?;
@@ -72,7 +72,7 @@ pub async fn reload(channel: Channel, format: Format) -> Outcome {
         }
         Format::Table => {
             out.line(format_args!("rules generation {} is served", loaded.generation))?;
-            out.text(plain(&packs_table(&loaded.packs)))?;
+            packs(&loaded.packs, &mut out)?;
             diagnostics(&loaded.warnings, &mut out)?;
         }
     }
@@ -92,21 +92,22 @@ fn generations(status: &GetStatusResponse) -> String {
 }
 
 /// A moment as RFC 3339, in UTC and to the second.
-fn time(moment: &Option<prost_types::Timestamp>) -> String {
+pub(super) fn time(moment: &Option<prost_types::Timestamp>) -> String {
     let at = moment.as_ref().and_then(|at| jiff::Timestamp::from_second(at.seconds).ok());
     at.map(|at| at.to_string()).unwrap_or_default()
 }
 
-fn packs_table(packs: &[Pack]) -> Table {
+/// A line for each pack.
+pub(super) fn packs(packs: &[Pack], out: &mut Output) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["PACK", "VERSION", "POLICIES", "DIGEST"]);
     for pack in packs {
         table.add_row([&pack.name, &pack.version, &pack.policy_count.to_string(), &pack.digest]);
     }
-    table
+    out.text(plain(&table))
 }
 
-fn diagnostics(diagnostics: &[Diagnostic], out: &mut Output) -> Result<(), Failure> {
+pub(super) fn diagnostics(diagnostics: &[Diagnostic], out: &mut Output) -> Result<(), Failure> {
     for d in diagnostics {
         let place = format_args!("{}:{}:{}", d.file, d.line, d.column);
         out.line(format_args!("{}: {place}: {} [{}]", severity(d), d.message, d.code))?;
@@ -154,11 +155,11 @@ fn status_json(status: &GetStatusResponse) -> Value {
     })
 }
 
-fn pack_json(pack: &Pack) -> Value {
+pub(super) fn pack_json(pack: &Pack) -> Value {
     json!({"name": pack.name, "version": pack.version, "digest": pack.digest, "policies": pack.policy_count})
 }
 
-fn diagnostic_json(d: &Diagnostic) -> Value {
+pub(super) fn diagnostic_json(d: &Diagnostic) -> Value {
     json!({
         "severity": severity(d), "code": d.code, "file": d.file, "line": d.line, "column": d.column,
         "message": d.message, "help": d.help,

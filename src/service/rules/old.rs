@@ -37,7 +37,7 @@ struct Compiled {
 
 /// Why a pack cannot be compiled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum NotAgain {
+pub(in crate::service) enum NotAgain {
     #[error("the store does not keep what they were compiled from")]
     NotKept,
     #[error("this version refuses what they were compiled from")]
@@ -111,7 +111,7 @@ impl Service {
         let lost = self.old_rules.compiled().lost.get(digest).copied();
         let made = match lost {
             Some(why) => Err(why),
-            None => self.compile_again(named).await?,
+            None => self.compile_again(named.digest, name).await?,
         };
         Ok(match self.old_rules.note(named, made) {
             Ok(rules) => {
@@ -125,12 +125,16 @@ impl Service {
         })
     }
 
-    async fn compile_again(&self, named: &PackRef) -> Result<Result<Arc<Pack>, NotAgain>, QueryError> {
-        let wanted = named.digest;
+    /// What once served under a digest, compiled again from what the store keeps of it. Diagnostics are shown under `name`.
+    pub(in crate::service) async fn compile_again(
+        &self,
+        wanted: Digest,
+        name: &str,
+    ) -> Result<Result<Arc<Pack>, NotAgain>, QueryError> {
         let Some(sources) = self.read(move |store| store.sources(&wanted)).await? else {
             return Ok(Err(NotAgain::NotKept));
         };
-        let shown = Path::new("kept").join(&*named.name);
+        let shown = Path::new("kept").join(name);
         let compile = move || {
             let files = PackFiles::from_bytes(&sources).ok_or(NotAgain::Refused)?;
             let pack = engine::load_pack_files(&shown, files.files()).result.ok_or(NotAgain::Refused)?;

@@ -7,10 +7,10 @@ use std::{
 
 use tokio::time::{sleep, sleep_until};
 
-use crate::service::{ReloadError, Service};
+use crate::service::{ReloadError, Service, Shadow};
 
 use super::{
-    LoadError, Trigger,
+    LiveRules, LoadError, Trigger,
     hints::Hints,
     settle::{Seen, Settling, rest_after},
 };
@@ -33,12 +33,22 @@ pub struct WatchSettings {
     pub settle: Duration,
 }
 
+/// Whose folder is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// That of the rules that serve.
+    Rules,
+    /// That of the candidate beside them.
+    Shadow,
+}
+
 impl Service {
-    /// Watches the rules folder and loads what comes to rest in it, for as long as it is polled.
-    pub async fn watch_rules(self: Arc<Self>, settings: WatchSettings) {
+    /// Watches a folder and loads what comes to rest in it, for as long as it is polled.
+    pub async fn watch(self: Arc<Self>, watched: Watched, settings: WatchSettings) {
+        let Some(rules) = self.watched(watched) else { return };
         let began = Instant::now();
         let poll = settings.poll.unwrap_or(NEVER);
-        let mut hints = Hints::new(&self.rules.loader.watched(), settings.hints);
+        let mut hints = Hints::new(&rules.loader.watched(), settings.hints);
         let arrived = hints.arrived();
         let mut settling = Settling::new(settings.settle);
         let mut restless = false;
@@ -49,7 +59,7 @@ impl Service {
                 () = sleep(wait) => {}
             }
             let read_from = began.elapsed();
-            let loader = self.rules.loader.clone();
+            let loader = rules.loader.clone();
             let reading = tokio::task::spawn_blocking(move || {
                 hints.arm();
                 let print = loader.read().fingerprint;
@@ -62,7 +72,7 @@ impl Service {
             hints = armed;
             let read_until = began.elapsed();
             let rested = tokio::time::Instant::now() + rest_after(read_until.saturating_sub(read_from));
-            wait = match settling.saw(print, (read_from, read_until), self.rules.knows(&print)) {
+            wait = match settling.saw(print, (read_from, read_until), rules.knows(&print)) {
                 Seen::Known => {
                     restless = false;
                     poll
@@ -74,8 +84,8 @@ impl Service {
                     }
                     again_in
                 }
-                Seen::Settled => match self.reload_for(Trigger::Settled(print), None).await {
-                    Ok(_) | Err(ReloadError::Load(LoadError::Refused(_))) => poll,
+                Seen::Settled => match self.load(watched, Trigger::Settled(print)).await {
+                    Ok(()) | Err(ReloadError::Load(LoadError::Refused(_))) => poll,
                     Err(ReloadError::Load(LoadError::Unsettled)) => Duration::ZERO,
                     Err(e) => {
                         tracing::warn!(error = %e, "the changed rules were not loaded; this is tried again");
@@ -84,6 +94,21 @@ impl Service {
                 },
             };
             sleep_until(rested).await;
+        }
+    }
+
+    fn watched(&self, watched: Watched) -> Option<&LiveRules> {
+        match watched {
+            Watched::Rules => Some(&self.rules),
+            Watched::Shadow => self.shadow.as_ref().map(Shadow::rules),
+        }
+    }
+
+    async fn load(&self, watched: Watched, trigger: Trigger) -> Result<(), ReloadError> {
+        match (watched, &self.shadow) {
+            (Watched::Rules, _) => self.reload_for(trigger, None).await.map(drop),
+            (Watched::Shadow, Some(shadow)) => Ok(shadow.reload(trigger).await?),
+            (Watched::Shadow, None) => Ok(()),
         }
     }
 }
