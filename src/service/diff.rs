@@ -89,10 +89,7 @@ impl Service {
                 let shadow = self.shadow.as_ref().ok_or(DiffError::NoShadow)?;
                 find(&shadow.status().candidate.set, query)
             }
-            PackSource::Kept(digest) => {
-                let kept = self.compile_again(digest, "by its digest").await?;
-                kept.map_err(|_| DiffError::NotKept(digest))
-            }
+            PackSource::Kept(digest) => self.kept_pack(digest).await?.ok_or(DiffError::NotKept(digest)),
         }
     }
 }

@@ -37,7 +37,7 @@ struct Compiled {
 
 /// Why a pack cannot be compiled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::service) enum NotAgain {
+enum NotAgain {
     #[error("the store does not keep what they were compiled from")]
     NotKept,
     #[error("this version refuses what they were compiled from")]
@@ -125,12 +125,13 @@ impl Service {
         })
     }
 
-    /// What once served under a digest, compiled again from what the store keeps of it. Diagnostics are shown under `name`.
-    pub(in crate::service) async fn compile_again(
-        &self,
-        wanted: Digest,
-        name: &str,
-    ) -> Result<Result<Arc<Pack>, NotAgain>, QueryError> {
+    /// What once served under a digest, compiled again; nothing if that cannot be.
+    pub(in crate::service) async fn kept_pack(&self, digest: Digest) -> Result<Option<Arc<Pack>>, QueryError> {
+        let _turn = self.old_rules.turn.lock().await;
+        Ok(self.compile_again(digest, "by its digest").await?.ok())
+    }
+
+    async fn compile_again(&self, wanted: Digest, name: &str) -> Result<Result<Arc<Pack>, NotAgain>, QueryError> {
         let Some(sources) = self.read(move |store| store.sources(&wanted)).await? else {
             return Ok(Err(NotAgain::NotKept));
         };
