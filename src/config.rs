@@ -60,6 +60,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Serve on an address that others can reach, without TLS and authentication.
     pub insecure: bool,
+    /// Where figures for Prometheus are served over HTTP; nowhere if nobody says.
+    pub metrics_listen: Option<SocketAddr>,
     /// Threads that serve calls; 1 is a runtime without work stealing, 0 stands for one per core, or for
     /// 1 where there are no more than two cores.
     pub threads: usize,
@@ -388,10 +390,10 @@ impl Settings {
 
     /// Refuses an address that others can reach, unless told otherwise.
     pub fn check_exposure(&self) -> Result<(), ConfigError> {
-        if self.listen.ip().is_loopback() || self.insecure {
-            Ok(())
-        } else {
-            Err(ConfigError::Public { listen: self.listen })
+        let mut addresses = std::iter::once(self.listen).chain(self.metrics_listen);
+        match addresses.find(|address| !address.ip().is_loopback()) {
+            Some(listen) if !self.insecure => Err(ConfigError::Public { listen }),
+            _ => Ok(()),
         }
     }
 }
@@ -414,6 +416,7 @@ fn unset() -> Settings {
         data: PathBuf::new(),
         listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
         insecure: false,
+        metrics_listen: None,
         threads: 0,
         max_message_bytes: 0,
         max_items: 0,

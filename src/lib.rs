@@ -18,5 +18,6 @@ pub mod model;
 pub mod pack;
 pub mod redact;
 pub mod reward;
+pub mod scrape;
 pub mod service;
 pub mod telemetry;

@@ -14,6 +14,7 @@ use tokio::{
 use crate::{
     config::Settings,
     grpc::{self, StartError},
+    scrape,
     service::{LoadError, Service},
     telemetry,
 };
@@ -61,7 +62,22 @@ async fn serve(settings: &Settings) -> Outcome {
     // A file that has reached its size limit is an error like a full disk, and no reason to die: with somebody who
     // listens, the kernel's signal does not end the process.
     let _too_large = file_too_large().map_err(Failure::environment)?;
+    let figures = match settings.metrics_listen {
+        Some(address) => Some(
+            scrape::bind(address)
+                .await
+                .map_err(|e| Failure::environment(format!("cannot listen on {address} for figures: {e}")))?,
+        ),
+        None => None,
+    };
     let running = grpc::start(settings).await.map_err(failure)?;
+    if let Some(listener) = figures {
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "figures are at /metrics");
+        }
+        // It ends with the process: until then, how the end goes can be seen.
+        scrape::serve(listener, running.service().clone());
+    }
     // A server goes on without somebody who reads this.
     let _ = writeln!(io::stdout(), "probity is serving on {}", running.address());
     loop {

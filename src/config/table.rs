@@ -145,6 +145,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!("data", "probity-data", "Folder of the audit store", data, path),
     setting!("listen", DEFAULT_ADDRESS, "Address and port to serve on; port 0 takes a free one", listen, address),
+    setting!(
+        "metrics-listen",
+        "",
+        "Address and port for figures over HTTP (/metrics, for Prometheus); none if it is empty",
+        metrics_listen,
+        |t: &str| if t.is_empty() { Ok(None) } else { address(t).map(Some) }
+    ),
     Setting {
         switch: true,
         ..setting!(

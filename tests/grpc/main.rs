@@ -22,6 +22,7 @@ mod resume;
 mod retries;
 mod reveal;
 mod rules;
+mod scrape;
 mod shadow;
 mod stream;
 mod support;

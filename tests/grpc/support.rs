@@ -149,6 +149,10 @@ impl House {
         self.running.as_ref().unwrap().address().to_string()
     }
 
+    pub fn running(&self) -> &Running {
+        self.running.as_ref().unwrap()
+    }
+
     pub fn service(&self) -> &probity::service::Service {
         self.running.as_ref().unwrap().service()
     }
