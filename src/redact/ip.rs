@@ -21,23 +21,27 @@ pub(super) struct Ips {
 
 impl Ips {
     /// The address whose first colon or first dot stands there, in ascending order.
+    #[inline]
     pub(super) fn at(&mut self, text: &str, sign: usize) -> Option<Range<usize>> {
-        if sign < self.from {
-            return None;
-        }
         let bytes = text.as_bytes();
         let colon = bytes.get(sign) == Some(&b':');
         // Most signs have a blank behind them.
-        if !bytes.get(sign + 1).is_some_and(|b| b.is_ascii_hexdigit() || (colon && *b == b':')) {
+        if sign < self.from || !bytes.get(sign + 1).is_some_and(|b| b.is_ascii_hexdigit() || (colon && *b == b':')) {
             return None;
         }
+        self.look(text, sign, colon)
+    }
+
+    fn look(&mut self, text: &str, sign: usize, colon: bool) -> Option<Range<usize>> {
+        let bytes = text.as_bytes();
         let (end, possible) = match colon {
             true => with_colons(bytes, sign)?,
             false => (with_dots(bytes, sign)?, true),
         };
         let before = bytes.get(self.from..sign).unwrap_or_default();
         self.from = end;
-        if !possible {
+        // A letter behind it tells most of what looks like an address.
+        if !possible || bytes.get(end).is_some_and(u8::is_ascii_alphanumeric) {
             return None;
         }
         let digits = match colon {
@@ -61,17 +65,19 @@ fn run(bytes: &[u8], at: usize, most: usize, digit: impl Fn(&u8) -> bool) -> usi
 }
 
 /// The end of what begins with a colon: parts in hexadecimal, perhaps with an address in decimal behind. And whether it
-/// may be an address: all parts are there, or two colons stand for the others. Most of what looks like one has neither.
+/// may be an address: all parts are there, or two colons, once, stand for the others. Most of what looks like one has
+/// neither.
 fn with_colons(bytes: &[u8], colon: usize) -> Option<(usize, bool)> {
-    let (mut end, mut colons, mut doubled) = (colon, 0, false);
+    let (mut end, mut colons, mut doubled) = (colon, 0, 0);
     while colons < COLONS.end - 1 && bytes.get(end) == Some(&b':') {
-        let digits = run(bytes, end + 1, PART, u8::is_ascii_hexdigit);
-        doubled |= digits == 0;
-        end += 1 + digits;
+        // The one before was a colon too.
+        doubled += usize::from(colons > 0 && bytes.get(end - 1) == Some(&b':'));
+        end += 1 + run(bytes, end + 1, PART, u8::is_ascii_hexdigit);
         colons += 1;
     }
     let dots = || with_dots(bytes, end);
-    (colons >= COLONS.start).then(|| (dots().unwrap_or(end), doubled || colons + 1 >= COLONS.end - 1))
+    let possible = doubled == 1 || (doubled == 0 && colons + 1 >= COLONS.end - 1);
+    (colons >= COLONS.start).then(|| (dots().unwrap_or(end), possible))
 }
 
 /// The end of three octets, each behind a dot.
