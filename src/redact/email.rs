@@ -47,25 +47,24 @@ pub(super) struct Emails {
     /// Nothing before this belongs to the next address.
     from: usize,
     labels: Vec<Range<usize>>,
-    /// A label that is looked up.
-    spelled: String,
 }
 
 impl Emails {
     /// The address around an `@`, a `=` or a blank, in ascending order.
     pub(super) fn at(&mut self, text: &Normal<'_>, i: usize, words: &Words) -> Option<Range<usize>> {
-        let span = match text.byte(i)? {
-            b'@' if touches(text.before(i), text.at(i + 1)) => {
-                at_sign(text, i..i + 1, self.from, words, (&mut self.labels, &mut self.spelled))
+        let bytes = text.bytes();
+        let span = match *bytes.get(i)? {
+            b'@' if may_join(bytes, i) && touches(text.before(i), text.at(i + 1)) => {
+                at_sign(text, i..i + 1, self.from, words, &mut self.labels)
             }
             // As mail programs write it that send seven bits.
             b'=' if text.spells(i + 1, "40") && text.at(i + 3).is_some_and(char::is_alphabetic) => {
-                let span = at_sign(text, i..i + 3, self.from, words, (&mut self.labels, &mut self.spelled));
+                let span = at_sign(text, i..i + 3, self.from, words, &mut self.labels);
                 span.filter(|_| self.labels.len() > 1)
             }
             b'@' | b'=' => None,
-            _ if text.byte(i + 1).is_some_and(|c| matches!(c, b'a' | b'A')) => {
-                spelled(text, i, self.from, words, &mut self.spelled)
+            _ if matches!(bytes.get(i + 1..i + 3), Some([b'a' | b'A', b't' | b'T'])) => {
+                spelled(text, i, self.from, words)
             }
             _ => None,
         }?;
@@ -134,23 +133,18 @@ fn local_start(text: &Normal<'_>, end: usize, from: usize) -> Option<usize> {
 
 /// The end of one label that starts at `i`.
 fn label_end(text: &Normal<'_>, i: usize) -> usize {
-    let mut end = i;
-    while end < i + DOMAIN && text.at(end).is_some_and(|c| c.is_alphanumeric() || is_mark(c) || matches!(c, '-' | '_'))
-    {
-        end += 1;
-    }
+    let mut end = text.forth(i, i + DOMAIN, |c| c.is_alphanumeric() || is_mark(c) || matches!(c, '-' | '_'));
     while end > i && text.before(end).is_some_and(|c| matches!(c, '-' | '_')) {
         end -= 1;
     }
     end
 }
 
-/// Labels from `i` on; `spaced` allows white space around dots.
-fn read_labels(text: &Normal<'_>, i: usize, spaced: bool, labels: &mut Vec<Range<usize>>) {
+/// Labels from the first one on; `spaced` allows white space around dots.
+fn read_labels(text: &Normal<'_>, first: Range<usize>, spaced: bool, labels: &mut Vec<Range<usize>>) {
     labels.clear();
-    let mut at = i;
+    let (i, mut at, mut end) = (first.start, first.start, first.end);
     loop {
-        let end = label_end(text, at);
         if end == at || end - i > DOMAIN {
             break;
         }
@@ -166,7 +160,27 @@ fn read_labels(text: &Normal<'_>, i: usize, spaced: bool, labels: &mut Vec<Range
             break;
         }
         at = next;
+        end = label_end(text, at);
     }
+}
+
+/// Whether an address could go on with such a byte right behind its `@`.
+pub(super) const fn may_begin(byte: u8) -> bool {
+    is_blank(byte) || byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'[' | 0x80..)
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
+/// Whether an address could go on right before an `@`, and right behind it: most have another sign on one side, or a
+/// blank on one side alone.
+fn may_join(bytes: &[u8], sign: usize) -> bool {
+    let before = sign.checked_sub(1).and_then(|before| bytes.get(before));
+    let (Some(before), Some(behind)) = (before, bytes.get(sign + 1)) else { return false };
+    let line = |b: &u8| matches!(b, b'\n' | b'\r');
+    let ends = may_begin(*before) && *before != b'[' || matches!(before, b'.' | b'%' | b'+' | b'"' | b'}');
+    ends && may_begin(*behind) && (is_blank(*before) == is_blank(*behind) || line(before) || line(behind))
 }
 
 /// Whether an address could go on with such a character right before its `@`, and right behind.
@@ -182,16 +196,17 @@ fn at_sign(
     sign: Range<usize>,
     from: usize,
     words: &Words,
-    (labels, spelled): (&mut Vec<Range<usize>>, &mut String),
+    labels: &mut Vec<Range<usize>>,
 ) -> Option<Range<usize>> {
     let (at, behind) = (sign.start, sign.end);
     let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
-    let (left_space, right_space) = (is_space(text.before(at)), is_space(text.at(behind)));
+    let (left, right) = (text.before(at), text.at(behind));
+    let (left_space, right_space) = (is_space(left), is_space(right));
     let line_break = |c: Option<char>| matches!(c, Some('\n' | '\r'));
     // Space on both sides, or a line break on one: written apart. Otherwise an `@` at the start or
     // end of a word is a mention or a price.
     let spaced = left_space && right_space;
-    let broken = line_break(text.before(at)) || line_break(text.at(behind));
+    let broken = line_break(left) || line_break(right);
     if (left_space || right_space) && !spaced && !broken {
         return None;
     }
@@ -201,10 +216,15 @@ fn at_sign(
         let end = literal_end(text, domain)?;
         return start().map(|start| start..end);
     }
-    read_labels(text, domain, spaced, labels);
+    // Most have one label behind them.
+    let first = domain..label_end(text, domain);
+    if !spaced && text.byte(first.end) != Some(b'.') && !is_name(text, &first, words) {
+        return None;
+    }
+    read_labels(text, first, spaced, labels);
     let end = labels.last().filter(|l| l.end > domain + 1)?.end;
     let believed = if spaced || broken { labels.len() > 1 } else { true };
-    if !believed || !is_host(text, labels, words, spelled) {
+    if !believed || !is_host(text, labels, words) {
         return None;
     }
     let start = start()?;
@@ -228,26 +248,32 @@ fn literal_end(text: &Normal<'_>, open: usize) -> Option<usize> {
     (end > open + 2 && text.at(end) == Some(']')).then_some(end + 1)
 }
 
-fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words, spelled: &mut String) -> bool {
+/// Whether a label may be a host name without a dot: mentions of versions look the same.
+fn is_name(text: &Normal<'_>, label: &Range<usize>, words: &Words) -> bool {
+    let letter = |i: usize| text.at(i).is_some_and(char::is_alphabetic);
+    let hex = || label.len() >= 6 && label.clone().all(|i| text.at(i).is_some_and(|c| c.is_ascii_hexdigit()));
+    label.len() > 1
+        && letter(label.start)
+        && !text.part(label).is_some_and(|name| words.is_version_name(name))
+        && label.clone().filter(|i| letter(*i)).count() >= 2
+        && !hex()
+}
+
+fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words) -> bool {
     let (Some(last), Some(first)) = (labels.last(), labels.first()) else { return false };
-    let all = |label: &Range<usize>, is: &dyn Fn(char) -> bool| label.clone().all(|i| text.at(i).is_some_and(is));
     if labels.len() == 1 {
-        let letters = first.clone().filter(|i| text.at(*i).is_some_and(char::is_alphabetic)).count();
-        let starts = text.at(first.start).is_some_and(char::is_alphabetic);
-        let hex = || first.len() >= 6 && all(first, &|c| c.is_ascii_hexdigit());
-        // A host name without a dot: mentions of versions look the same.
-        let mut is_version = || {
-            text.lower(first.clone(), spelled);
-            words.is_version_name(spelled)
-        };
-        return starts && letters >= 2 && !hex() && !is_version();
+        return is_name(text, first, words);
     }
     if labels.len() == 4 && labels.iter().all(|label| text.octet(label)) {
         return true;
     }
-    text.lower(last.clone(), spelled);
-    let tld = spelled.chars().count() >= 2 && spelled.chars().all(|c| c.is_alphabetic() || is_mark(c));
-    let punycode = spelled.starts_with("xn--");
+    let Some(name) = text.part(last) else { return false };
+    let letters = |name: &str| name.chars().count() >= 2 && name.chars().all(|c| c.is_alphabetic() || is_mark(c));
+    let tld = match name.is_ascii() {
+        true => name.len() >= 2 && name.bytes().all(|b| b.is_ascii_alphabetic()),
+        false => letters(&name.to_lowercase()),
+    };
+    let punycode = name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"));
     // user@host:path/to is where a repository lives.
     let end = last.end;
     let remote = || {
@@ -255,7 +281,7 @@ fn is_host(text: &Normal<'_>, labels: &[Range<usize>], words: &Words, spelled: &
             && text.at(end + 1).is_some_and(|c| c.is_alphanumeric() || c == '~')
             && (end + 1..end + 128).map_while(|i| text.at(i).filter(|c| !c.is_whitespace())).any(|c| c == '/')
     };
-    (tld || punycode) && !words.is_file_suffix(spelled) && !is_class(text, labels) && !remote()
+    (tld || punycode) && !words.is_file_suffix(name) && !is_class(text, labels) && !remote()
 }
 
 /// `x@pkg.mod.Class`: the last name alone is capitalised.
@@ -269,12 +295,11 @@ fn is_class(text: &Normal<'_>, labels: &[Range<usize>]) -> bool {
 }
 
 /// `jane at example dot com`: `space` is the white space before "at".
-fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words, spelled: &mut String) -> Option<Range<usize>> {
+fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words) -> Option<Range<usize>> {
     let is_space = |i: usize| text.at(i).is_some_and(char::is_whitespace);
     if !text.spells(space + 1, "at") || !is_space(space + 3) {
         return None;
     }
-    let start = local_start(text, space, from)?;
     let mut end = label_end(text, space + 4);
     let mut dots = 0;
     let mut last = space + 4..end;
@@ -294,6 +319,31 @@ fn spelled(text: &Normal<'_>, space: usize, from: usize, words: &Words, spelled:
         last = next..stop;
         end = stop;
     }
-    text.lower(last.clone(), spelled);
-    (dots > 0 && words.is_spelled_domain(spelled)).then_some(start..last.end)
+    // Most words behind an "at" have no "dot" behind them.
+    let domain = dots > 0 && text.part(&last).is_some_and(|last| words.is_spelled_domain(last));
+    domain.then(|| local_start(text, space, from)).flatten().map(|start| start..last.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::PhoneWords, *};
+
+    proptest! {
+        #[test]
+        fn no_address_is_around_a_sign_that_is_passed_over(
+            before in "([a-z]{1,3}|[.%+_\"}{@,;:()-]|\\[|\\]|[ \n\t\u{b}é]|[0-9]){0,4}",
+            behind in "([a-z]{1,3}(\\.[a-z]{2})?|[._@,;:()-]|\\[|[ \n\t\u{b}é]|[0-9]){0,4}",
+        ) {
+            let text = [before, behind].join("@");
+            let (normal, mut labels) = (Normal::of(&text), Vec::new());
+            let words = Words::new(&EmailWords::english(), &PhoneWords::english());
+            for (sign, _) in normal.text().match_indices('@').filter(|(sign, _)| !may_join(normal.bytes(), *sign)) {
+                let touches = touches(normal.before(sign), normal.at(sign + 1));
+                let found = at_sign(&normal, sign..sign + 1, 0, &words, &mut labels);
+                prop_assert!(!touches || found.is_none(), "{}", text);
+            }
+        }
+    }
 }

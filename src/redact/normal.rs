@@ -66,26 +66,59 @@ const ENTITIES: [(&str, char); 8] = [
 /// The longest spelling looked at, in bytes: `&#0000064;`.
 const LONGEST: usize = 10;
 
-/// Bytes at which a character may stand that is read differently.
+/// Groups of bytes with which a character may begin that is read differently, a bit each: brackets, `&`, `%`, a backslash,
+/// and what leads the bytes of a character.
+const BRACKET: u8 = 1;
+const ENTITY: u8 = 2;
+const PERCENT: u8 = 4;
+const ESCAPE: u8 = 8;
+const LETTER: u8 = 16;
+const SIGN: u8 = 32;
+const OTHER: u8 = 64;
+
+/// In which of these each byte is, and of which it may be the second byte.
 #[expect(clippy::indexing_slicing, reason = "a constant, made when it is compiled")]
-const TELLING: [bool; 256] = {
-    let mut telling = [false; 256];
-    let ascii = b"%&[({<\\";
+const SPECIAL: [(u8, u8); 256] = {
+    let mut special = [(0, 0); 256];
     let mut i = 0;
-    while i < ascii.len() {
-        telling[ascii[i] as usize] = true;
+    while i < 256 {
+        let byte = i as u8;
+        let first = match byte {
+            b'[' | b'(' | b'{' | b'<' => BRACKET,
+            b'&' => ENTITY,
+            b'%' => PERCENT,
+            b'\\' => ESCAPE,
+            // Latin, Greek, Cyrillic and Hebrew: a blank, a soft hyphen, and a mark that joins two letters.
+            0xc2..=0xd7 => LETTER,
+            // Signs, Chinese, Japanese and Korean: blanks, dashes and what is invisible.
+            0xe2 | 0xe3 => SIGN,
+            0xe4..=0xe9 | 0xeb..=0xee => 0,
+            0xd8..=0xf4 => OTHER,
+            _ => 0,
+        };
+        let second = match byte {
+            b'.' => BRACKET,
+            b'#' => ENTITY,
+            b'2'..=b'7' => PERCENT,
+            b'a' | b'A' | b'd' | b'D' => BRACKET | ENTITY,
+            b'x' | b'u' => ENTITY | ESCAPE,
+            b'b'..=b'z' | b'B'..=b'Z' => ENTITY,
+            0x80 | 0x81 => SIGN | OTHER,
+            0x8f | 0xa0 | 0xad => LETTER | OTHER,
+            0x82..=0xbf => OTHER,
+            _ => 0,
+        };
+        special[i] = (first, second);
         i += 1;
     }
-    let mut lead = 0xc2;
-    while lead < 0xf5 {
-        telling[lead] = true;
-        lead += 1;
-    }
-    telling
+    special
 };
 
-fn is_telling(byte: u8) -> bool {
-    TELLING.get(usize::from(byte)).copied().unwrap_or_default()
+/// The first place from one on at which a character may have to be read differently: the second byte tells most of them.
+fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
+    let of = |byte: u8| SPECIAL.get(usize::from(byte)).copied().unwrap_or_default();
+    let is = |pair: &[u8]| matches!(pair, [first, second] if of(*first).0 & of(*second).1 != 0);
+    bytes.get(from..)?.windows(2).position(is).map(|next| from + next)
 }
 
 impl<'a> Normal<'a> {
@@ -94,11 +127,12 @@ impl<'a> Normal<'a> {
         let bytes = source.as_bytes();
         let (mut text, mut changes) = (String::new(), Vec::new());
         let (mut at, mut copied) = (0, 0);
-        while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| is_telling(*b))) {
-            at += next;
-            let Some(rest) = source.get(at..) else { break };
-            let Some((read, spelled)) = special(rest) else {
-                at += rest.chars().next().map_or(1, char::len_utf8);
+        while let Some(next) = next_special(bytes, at) {
+            at = next;
+            let special = source.get(at..).and_then(special);
+            let Some((read, spelled)) = special else {
+                // No byte inside a character is one at which to stop.
+                at += 1;
                 continue;
             };
             text.push_str(source.get(copied..at).unwrap_or_default());
@@ -165,6 +199,40 @@ impl<'a> Normal<'a> {
         next
     }
 
+    /// Where characters of a kind end that begin at a place, at the latest at another one.
+    #[inline]
+    pub(super) fn forth(&self, from: usize, most: usize, is: impl Fn(char) -> bool) -> usize {
+        let bytes = self.bytes();
+        let mut at = from;
+        loop {
+            let near = bytes.get(at..most.min(bytes.len())).unwrap_or_default();
+            at += near.iter().take_while(|b| b.is_ascii() && is(char::from(**b))).count();
+            let wide = at < most && bytes.get(at).is_some_and(|b| !b.is_ascii());
+            if !(wide && self.at(at).is_some_and(&is)) {
+                self.looked(at + 1 - from);
+                return at;
+            }
+            at += 1;
+        }
+    }
+
+    /// Where characters of a kind begin that end at a place, at the earliest at another one.
+    #[inline]
+    pub(super) fn back(&self, from: usize, least: usize, is: impl Fn(char) -> bool) -> usize {
+        let bytes = self.bytes();
+        let mut at = from;
+        loop {
+            let near = bytes.get(least..at).unwrap_or_default();
+            at -= near.iter().rev().take_while(|b| b.is_ascii() && is(char::from(**b))).count();
+            let wide = at > least && bytes.get(at - 1).is_some_and(|b| !b.is_ascii());
+            if !(wide && self.before(at).is_some_and(&is)) {
+                self.looked(from + 1 - at);
+                return at;
+            }
+            at -= 1;
+        }
+    }
+
     /// The character before a place.
     pub(super) fn before(&self, i: usize) -> Option<char> {
         self.at(i.checked_sub(1)?)
@@ -196,15 +264,10 @@ impl<'a> Normal<'a> {
         start..behind(last, end).max(start)
     }
 
-    /// A part of the text in lower case, in the place of what `out` held.
-    pub(super) fn lower(&self, range: Range<usize>, out: &mut String) {
+    /// A part of the text, if it begins and ends with whole characters.
+    pub(super) fn part(&self, range: &Range<usize>) -> Option<&str> {
         self.looked(range.len());
-        out.clear();
-        out.push_str(self.text.get(range).unwrap_or_default());
-        match out.is_ascii() {
-            true => out.make_ascii_lowercase(),
-            false => *out = out.to_lowercase(),
-        }
+        self.text.get(range.clone())
     }
 
     /// Whether a part is a number up to 255.
@@ -244,8 +307,7 @@ fn special(rest: &str) -> Option<(Option<char>, u8)> {
     let starts = |word: &str| head().get(..word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
     let bytes = rest.as_bytes();
     match *bytes.first()? {
-        // Brackets are common where addresses are not: the next character tells most of them apart.
-        b'[' | b'(' | b'{' | b'<' if matches!(bytes.get(1), Some(b'a' | b'A' | b'd' | b'D' | b'.')) => {
+        b'[' | b'(' | b'{' | b'<' => {
             BRACKETED.iter().find(|(word, _)| starts(word)).map(|(word, read)| (Some(*read), word.len() as u8))
         }
         b'&' => {
@@ -375,6 +437,21 @@ mod tests {
         assert_eq!(normal.text(), "abcd");
         assert_eq!(normal.source(1..3), 4..8);
         assert_eq!((normal.is_changed(1), Normal::of("a%20b").is_changed(1)), (false, true));
+    }
+
+    #[test]
+    fn what_is_passed_over_by_its_first_bytes_is_read_as_it_stands() {
+        let all = (0..=0x10_ffff).filter_map(char::from_u32).map(String::from);
+        let written =
+            ["[at]", "(.)", "{at}", "<AT>", "(DOT)", "&#64;", "&quot;", "&NBSP;", "%40", "%7e", "\\x40", "\\u0040"];
+        let mut special_ones = 0;
+        for text in all.chain(written.map(str::to_owned)) {
+            if special(&text).is_some() {
+                special_ones += 1;
+                assert_eq!(next_special(text.as_bytes(), 0), Some(0), "{text}");
+            }
+        }
+        assert!(special_ones > written.len() + 500, "{special_ones}");
     }
 
     proptest! {

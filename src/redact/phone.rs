@@ -417,13 +417,6 @@ fn is_address(text: &Normal<'_>, c: &Candidate<'_>) -> bool {
         && c.groups.iter().all(|g| text.octet(&g.digits))
 }
 
-/// A word in lower case.
-fn lower(text: &Normal<'_>, word: Range<usize>) -> String {
-    let mut lower = String::new();
-    text.lower(word, &mut lower);
-    lower
-}
-
 fn is_quantity(text: &Normal<'_>, end: usize, words: &Words) -> bool {
     let mut at = end;
     while text.at(at).is_some_and(is_blank) {
@@ -433,7 +426,7 @@ fn is_quantity(text: &Normal<'_>, end: usize, words: &Words) -> bool {
     while stop < at + REACH && text.at(stop).is_some_and(char::is_alphabetic) {
         stop += 1;
     }
-    words.is_unit(&lower(text, at..stop))
+    words.is_unit(text.part(&(at..stop)).unwrap_or_default())
 }
 
 /// Whether a word before a place says that a telephone number begins there.
@@ -447,15 +440,8 @@ fn hint(text: &Normal<'_>, start: usize, key: Option<&str>, words: &Words) -> Hi
     let mut weak = false;
     let mut at = start;
     for _ in 0..WORDS {
-        while at > least
-            && text.before(at).is_some_and(|c| !c.is_alphanumeric() && !matches!(c, '[' | ']' | '\n' | ',' | ';'))
-        {
-            at -= 1;
-        }
-        let mut from = at;
-        while from > least && text.before(from).is_some_and(char::is_alphabetic) {
-            from -= 1;
-        }
+        at = text.back(at, least, |c| !c.is_alphanumeric() && !matches!(c, '[' | ']' | '\n' | ',' | ';'));
+        let from = text.back(at, least, char::is_alphabetic);
         if from == at {
             // A digit, a clause's end, a placeholder or the start.
             break;

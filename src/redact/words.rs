@@ -1,10 +1,5 @@
 //! Words that tell addresses and numbers from lookalikes, in a form that is quick to ask.
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{BuildHasherDefault, Hasher},
-};
-
 use super::{EmailWords, PhoneWords};
 
 /// What a word before a telephone number says.
@@ -20,43 +15,61 @@ pub(super) enum Told {
 
 /// First letters of words: those of ASCII, and any other.
 const LETTERS: usize = 27;
-/// More bytes than an ASCII word has that announces a number.
-const SHORT: usize = 64;
 
-fn letter(word: &str) -> usize {
-    match word.as_bytes().first() {
+fn letter(word: &[u8]) -> usize {
+    match word.first() {
         Some(first) if first.is_ascii_alphabetic() => usize::from(first.to_ascii_lowercase() - b'a'),
         _ => LETTERS - 1,
     }
 }
 
 /// The bit of a word's length.
-fn length(word: &str) -> u64 {
-    1 << word.len().min(SHORT - 1)
+fn length(word: &[u8]) -> u64 {
+    1 << word.len().min(63)
 }
 
-/// The words are a pack's, and few: nobody who is redacted can make them collide.
-type Map<T> = HashMap<Box<str>, T, BuildHasherDefault<Fnv>>;
-type Set = HashSet<Box<str>, BuildHasherDefault<Fnv>>;
+/// Words that are known, and what each says.
+#[derive(Debug)]
+struct Known<T> {
+    /// By their first letters.
+    words: [Vec<(Box<str>, T)>; LETTERS],
+    /// Which lengths these have, a bit each: most words of a text are none of them.
+    lengths: [u64; LETTERS],
+}
 
-/// The hash of Fowler, Noll and Vo (FNV-1a): for short words faster than one that nobody can foresee.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
+impl<T: Copy> Known<T> {
+    /// Of words that are given twice the first one counts.
+    fn new<'a>(words: impl Iterator<Item = (&'a String, T)>) -> Known<T> {
+        let mut known = Known { words: std::array::from_fn(|_| Vec::new()), lengths: [0; LETTERS] };
+        for (word, says) in words {
+            let letter = letter(word.as_bytes());
+            let (Some(words), Some(lengths)) = (known.words.get_mut(letter), known.lengths.get_mut(letter)) else {
+                continue;
+            };
+            words.push((word.as_str().into(), says));
+            *lengths |= length(word.as_bytes());
+        }
+        known
     }
-}
 
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    /// What a word says, whatever its case.
+    fn get(&self, word: &str) -> Option<T> {
+        match word.is_ascii() {
+            true => self.ascii(word.as_bytes()),
+            false => self.ascii(word.to_lowercase().as_bytes()),
         }
     }
 
-    fn finish(&self) -> u64 {
-        self.0
+    /// What a word says, whatever the case of its ASCII letters.
+    fn ascii(&self, word: &[u8]) -> Option<T> {
+        let letter = letter(word);
+        if self.lengths.get(letter)? & length(word) == 0 {
+            return None;
+        }
+        let lower = |known: &str| {
+            known.len() == word.len() && known.bytes().zip(word).all(|(known, b)| known == b.to_ascii_lowercase())
+        };
+        self.words.get(letter)?.iter().find(|(known, _)| lower(known)).map(|(_, says)| *says)
     }
 }
 
@@ -64,35 +77,24 @@ impl Hasher for Fnv {
 #[derive(Debug)]
 pub(super) struct Words {
     /// What announces a telephone number, or another one.
-    announced: Map<Told>,
-    /// Which lengths these words have, a bit each, by their first letter: most words of a text are none of them.
-    lengths: [u64; LETTERS],
+    announced: Known<Told>,
     /// What makes a number behind it a quantity.
-    units: Set,
+    units: Known<()>,
     /// What the last label of an address is not.
-    file_suffixes: Set,
-    version_names: Set,
-    spelled_domains: Set,
+    file_suffixes: Known<()>,
+    version_names: Known<()>,
+    spelled_domains: Known<()>,
 }
 
 impl Words {
     /// The words of a pack.
     pub(super) fn new(email: &EmailWords, phone: &PhoneWords) -> Words {
-        let set = |words: &[String]| words.iter().map(|word| word.as_str().into()).collect();
-        // The last one that is put in wins: a cue before all.
-        let telling = [(&phone.weak_others, Told::WeakOther), (&phone.others, Told::Other), (&phone.cues, Told::Cue)];
-        let announced =
-            telling.into_iter().flat_map(|(words, told)| words.iter().map(move |word| (word.as_str().into(), told)));
-        let announced: Map<Told> = announced.collect();
-        let mut lengths = [0; LETTERS];
-        for word in announced.keys() {
-            if let Some(lengths) = lengths.get_mut(letter(word)) {
-                *lengths |= length(word);
-            }
-        }
+        let set = |words: &[String]| Known::new(words.iter().map(|word| (word, ())));
+        // A cue comes before all others.
+        let telling = [(&phone.cues, Told::Cue), (&phone.others, Told::Other), (&phone.weak_others, Told::WeakOther)];
+        let announced = telling.into_iter().flat_map(|(words, told)| words.iter().map(move |word| (word, told)));
         Words {
-            announced,
-            lengths,
+            announced: Known::new(announced),
             units: set(&phone.units),
             file_suffixes: set(&email.file_suffixes),
             version_names: set(&email.version_names),
@@ -102,37 +104,26 @@ impl Words {
 
     /// What a word announces, whatever its case.
     pub(super) fn announced(&self, word: &str) -> Option<Told> {
-        if word.is_ascii() {
-            let lengths = self.lengths.get(letter(word)).copied().unwrap_or_default();
-            if lengths & length(word) == 0 {
-                return None;
-            }
-            let mut lower = [0; SHORT];
-            let lower = lower.get_mut(..word.len())?;
-            lower.copy_from_slice(word.as_bytes());
-            lower.make_ascii_lowercase();
-            return self.announced.get(std::str::from_utf8(lower).ok()?).copied();
-        }
-        self.announced.get(word.to_lowercase().as_str()).copied()
+        self.announced.get(word)
     }
 
     /// Whether a word makes the number before it a quantity.
     pub(super) fn is_unit(&self, word: &str) -> bool {
-        self.units.contains(word)
+        self.units.get(word).is_some()
     }
 
     /// Whether a file's name ends in that.
     pub(super) fn is_file_suffix(&self, word: &str) -> bool {
-        self.file_suffixes.contains(word)
+        self.file_suffixes.get(word).is_some()
     }
 
     /// Whether versions have that name.
     pub(super) fn is_version_name(&self, word: &str) -> bool {
-        self.version_names.contains(word)
+        self.version_names.get(word).is_some()
     }
 
     /// Whether a spelled-out address may end in that.
     pub(super) fn is_spelled_domain(&self, word: &str) -> bool {
-        self.spelled_domains.contains(word)
+        self.spelled_domains.get(word).is_some()
     }
 }
