@@ -7,7 +7,9 @@
 use std::ops::Range;
 
 use super::{
-    names::{Announced, LONGEST, announced, may_announce},
+    names::{
+        Announced, LONGEST, announced, is_name, is_of_name, is_value, may_announce, may_be_named, may_pair, name_in,
+    },
     normal::Normal,
 };
 
@@ -40,14 +42,29 @@ pub(super) struct Named {
     from: usize,
     /// Behind a value that is itself the name of a secret.
     paired: Option<usize>,
+    /// Behind a sign with no name before it that announces anything.
+    dismissed: usize,
 }
 
 impl Named {
     /// The value behind a `:`, `=` or `>`, in ascending order.
+    #[inline]
     pub(super) fn sign(&mut self, text: &Normal<'_>, sign: usize, kept: &impl Placeholders) -> Option<Range<usize>> {
         if sign < self.from {
             return None;
         }
+        let before = text.bytes().get(self.from..sign).unwrap_or_default();
+        if let [b':', b'\t'..=b'.' | b'0'..=b'<' | b'>'..=b'~'] = text.bytes().get(sign..sign + 2).unwrap_or_default()
+            && (self.dismissed == sign || !may_be_named(before))
+        {
+            self.dismissed = sign + 1;
+            self.paired = None;
+            return None;
+        }
+        self.look(text, sign, kept)
+    }
+
+    fn look(&mut self, text: &Normal<'_>, sign: usize, kept: &impl Placeholders) -> Option<Range<usize>> {
         let (this, next) = (text.byte(sign)?, text.byte(sign + 1)?);
         let found = match (this, next) {
             (b':', b'/') if text.byte(sign + 2) == Some(b'/') => {
@@ -66,9 +83,12 @@ impl Named {
         if blank < self.from {
             return None;
         }
-        let found = match (text.byte(blank + 1)?, text.byte(blank + 2)?) {
-            (b'-', b'-') => flag(text, blank + 1, kept),
-            (b'i' | b'I' | b'w' | b'W', _) => said(text, blank, self.from),
+        let found = match *text.bytes().get(blank + 1..)?.first_chunk::<3>()? {
+            [b'-', b'-', _] => flag(text, blank + 1, kept),
+            [b'i' | b'I', b's' | b'S', b' '] => said(text, blank, "is ".len(), self.from),
+            [b'w' | b'W', b'a' | b'A', b's' | b'S'] if text.byte(blank + 4) == Some(b' ') => {
+                said(text, blank, "was ".len(), self.from)
+            }
             _ => None,
         };
         self.take(text, found, kept)
@@ -94,12 +114,10 @@ impl Named {
     /// The value behind a sign, if the name before it announces one.
     fn assigned(&mut self, text: &Normal<'_>, sign: usize, kept: &impl Placeholders) -> Option<Range<usize>> {
         let paired = self.paired.take();
-        let end = name_end(text, sign, self.from);
-        // Most names are neither of secrets nor of pairs, as their last letters tell.
-        let tail = text.bytes().get(end.saturating_sub(TAIL).max(self.from)..end)?;
-        if !(may_announce(tail) || may_pair(tail) || tail.last().is_some_and(|b| *b >= 0x80)) {
+        let Some(end) = may_name(text, sign, self.from) else {
+            self.dismissed = sign + 1;
             return None;
-        }
+        };
         let start = value_start(text, sign);
         if is_short(text.bytes().get(start..)?) {
             return None;
@@ -144,6 +162,23 @@ impl Named {
     }
 }
 
+/// Where the name before a sign ends, if it may be that of a secret or of one half of a pair: most are not, as their
+/// last letters tell.
+fn may_name(text: &Normal<'_>, sign: usize, from: usize) -> Option<usize> {
+    let end = name_end(text, sign, from);
+    let tail = text.bytes().get(end.saturating_sub(TAIL).max(from)..end)?;
+    let possible = match tail {
+        [.., a, b, c] if [a, b, c].into_iter().all(u8::is_ascii_alphabetic) => may_announce(tail) || may_pair(tail),
+        // Before a `=` a type may stand behind the name, and a colon between them.
+        _ if text.byte(sign) == Some(b'=') => may_announce(tail) || tail.last().is_some_and(|b| *b >= 0x80),
+        _ => {
+            let name = name_in(tail);
+            name.len() > 1 && (may_announce(name) || name.last().is_some_and(|b| *b >= 0x80))
+        }
+    };
+    possible.then_some(end)
+}
+
 /// What the name before a sign announces; behind a type (`password: str = ...`), the one before that.
 fn what(text: &Normal<'_>, name: &Range<usize>, sign: usize, from: usize) -> Option<Announced> {
     let of = |name: Range<usize>| announced(text.text().get(name)?);
@@ -157,11 +192,8 @@ fn what(text: &Normal<'_>, name: &Range<usize>, sign: usize, from: usize) -> Opt
 fn name_end(text: &Normal<'_>, sign: usize, from: usize) -> usize {
     let around =
         |b: u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'`' | b'\\' | b']' | b')' | b'*' | b':' | b'=' | b'?');
-    let mut end = sign;
-    while end > from && sign - end < AROUND && text.byte(end - 1).is_some_and(around) {
-        end -= 1;
-    }
-    end
+    let before = text.bytes().get(sign.saturating_sub(AROUND).max(from)..sign).unwrap_or_default();
+    sign - before.iter().rev().take_while(|b| around(**b)).count()
 }
 
 /// The name that ends at a place.
@@ -171,7 +203,7 @@ fn name_to(text: &Normal<'_>, end: usize, from: usize) -> Option<Range<usize>> {
     // Words of a sentence may stand before it, with one blank between two.
     while start > least {
         match text.byte(start - 1)? {
-            b if b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | 0x80..) => start -= 1,
+            b if is_of_name(b) => start -= 1,
             b' ' if start - 1 > least && text.byte(start - 2).is_some_and(|b| b.is_ascii_alphanumeric()) => start -= 1,
             _ => break,
         }
@@ -419,13 +451,12 @@ fn flag(text: &Normal<'_>, dashes: usize, kept: &impl Placeholders) -> Option<Ra
 }
 
 /// The value of "the password is ...", if it looks like one.
-fn said(text: &Normal<'_>, blank: usize, from: usize) -> Option<Range<usize>> {
-    let verb = ["is ", "was "].into_iter().find(|verb| text.spells(blank + 1, verb))?;
+fn said(text: &Normal<'_>, blank: usize, verb: usize, from: usize) -> Option<Range<usize>> {
     let end = name_end(text, blank, from);
     let tail = text.bytes().get(end.saturating_sub(TAIL).max(from)..end)?;
     let name = may_announce(tail).then(|| name_to(text, end, from))??;
     announced(text.text().get(name)?)?;
-    let start = value_start(text, blank + verb.len());
+    let start = value_start(text, blank + verb);
     if let Some(range) = quoted(text, start) {
         return Some(range);
     }
@@ -436,28 +467,10 @@ fn said(text: &Normal<'_>, blank: usize, from: usize) -> Option<Range<usize>> {
         .then_some(range)
 }
 
-/// Whether a name's last letters are those of one half of a pair.
-fn may_pair(name: &[u8]) -> bool {
-    const ENDS: [&[u8; 3]; 12] =
-        [b"ame", b"key", b"der", b"eld", b"ble", b"env", b"ram", b"ter", b"lue", b"val", b"ent", b"ult"];
-    let last = name.last_chunk::<3>().map(|last| last.map(|b| b.to_ascii_lowercase()));
-    last.is_some_and(|last| ENDS.contains(&&last) || last == *b"ata")
-}
-
 /// The last word of a name, with its dashes and underscores.
 fn last_word(text: &Normal<'_>, name: &Range<usize>) -> Range<usize> {
     let blank = name.clone().rev().find(|i| text.byte(*i) == Some(b' '));
     blank.map_or(name.start, |i| i + 1)..name.end
-}
-
-fn is_name(name: &str) -> bool {
-    ["name", "key", "header", "field", "variable", "env", "param", "parameter"]
-        .iter()
-        .any(|n| name.eq_ignore_ascii_case(n))
-}
-
-fn is_value(name: &str) -> bool {
-    ["value", "val", "content", "data", "default"].iter().any(|n| name.eq_ignore_ascii_case(n))
 }
 
 /// Where the value behind a sign ends, if it is itself the name of a secret.

@@ -153,6 +153,14 @@ pub(super) fn announced(name: &str) -> Option<Announced> {
 
 /// Whether a name's last letters are those of one that announces anything: most are not.
 pub(super) fn may_announce(name: &[u8]) -> bool {
+    match name.last_chunk::<3>() {
+        Some(last) if last.iter().all(u8::is_ascii_alphabetic) => may_end(last.map(|b| b | 0x20)),
+        _ => may_end(last_letters(name)),
+    }
+}
+
+/// The last three letters of a name, and digits before letters, in lower case, whatever stands between them.
+fn last_letters(name: &[u8]) -> [u8; 3] {
     let mut letters = name
         .iter()
         .rev()
@@ -160,7 +168,16 @@ pub(super) fn may_announce(name: &[u8]) -> bool {
         .map(u8::to_ascii_lowercase)
         .filter(u8::is_ascii_alphanumeric);
     let (c, b, a) = (letters.next(), letters.next(), letters.next());
-    match [a.unwrap_or_default(), b.unwrap_or_default(), c.unwrap_or_default()] {
+    [a.unwrap_or_default(), b.unwrap_or_default(), c.unwrap_or_default()]
+}
+
+/// Whether a letter is the last one of a name that announces anything.
+fn may_be_last(letter: u8) -> bool {
+    !matches!(letter | 0x20, b'a' | b'f' | b'h' | b'i' | b'j' | b'o' | b'q' | b'u' | b'x' | b'z')
+}
+
+fn may_end(letters: [u8; 3]) -> bool {
+    match letters {
         // Password, passwd, pwd, passphrase, passcode, secret, key, token, credential, authorization, cookie.
         [b'o', b'r', b'd'] | [b's', b'w', b'd'] | [b'p', b'w', b'd'] | [b'a', b's', b'e'] | [b'o', b'd', b'e'] => true,
         [b'r', b'e', b't'] | [b'k', b'e', b'y'] | [b'k', b'e', b'n'] | [b'i', b'a', b'l'] | [b'i', b'o', b'n'] => true,
@@ -177,6 +194,52 @@ pub(super) fn may_announce(name: &[u8]) -> bool {
         [b'i', b'n', b'g'] | [b's', b't', b'r'] => true,
         _ => false,
     }
+}
+
+/// Whether a name may end with a text that announces anything, as its last bytes tell: the letters of most do not. One
+/// letter is no name.
+pub(super) fn may_be_named(text: &[u8]) -> bool {
+    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    match text.get(..text.len() - digits).unwrap_or_default() {
+        [.., a, b, c] if [a, b, c].into_iter().all(u8::is_ascii_alphabetic) => {
+            may_announce(&[*a, *b, *c]) || (digits == 0 && may_pair(&[*a, *b, *c]))
+        }
+        [.., b, c] if c.is_ascii_alphabetic() => may_be_last(*c) && (is_of_name(*b) || *b == b' '),
+        // No letter stands before the digits.
+        [] => false,
+        [.., c] => digits == 0 || is_of_name(*c) || *c == b' ',
+    }
+}
+
+/// Whether a name's last letters are those of one half of a pair.
+pub(super) fn may_pair(name: &[u8]) -> bool {
+    const ENDS: [&[u8; 3]; 12] =
+        [b"ame", b"key", b"der", b"eld", b"ble", b"env", b"ram", b"ter", b"lue", b"val", b"ent", b"ult"];
+    let last = name.last_chunk::<3>().map(|last| last.map(|b| b.to_ascii_lowercase()));
+    last.is_some_and(|last| ENDS.contains(&&last) || last == *b"ata")
+}
+
+/// Whether a field of that name holds the name of what stands beside it.
+pub(super) fn is_name(name: &str) -> bool {
+    ["name", "key", "header", "field", "variable", "env", "param", "parameter"]
+        .iter()
+        .any(|n| name.eq_ignore_ascii_case(n))
+}
+
+/// Whether a field of that name holds what another one names.
+pub(super) fn is_value(name: &str) -> bool {
+    ["value", "val", "content", "data", "default"].iter().any(|n| name.eq_ignore_ascii_case(n))
+}
+
+/// What a name may consist of.
+pub(super) fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | 0x80..)
+}
+
+/// The end of a part of a text that only names have, and the blanks between their words.
+pub(super) fn name_in(part: &[u8]) -> &[u8] {
+    let other = part.iter().rposition(|b| !is_of_name(*b) && *b != b' ');
+    part.get(other.map_or(0, |other| other + 1)..).unwrap_or_default()
 }
 
 /// The words of a name, in lower case.
@@ -251,6 +314,8 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -363,6 +428,31 @@ mod tests {
             "ass",
         ] {
             assert_eq!(announced(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_end_of_a_name_has_a_letter_that_is_known_as_a_last_one() {
+        let letters = || (b'0'..=b'z').filter(u8::is_ascii_alphanumeric).chain([0]);
+        for (a, b, c) in letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| (a, b, c)))) {
+            assert!(!may_end([a, b, c]) || may_be_last(c), "{}", char::from(c));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_that_is_passed_over_ends_with_no_name(
+            text in "([a-z]{1,3}|[_. :-]|[0-9]|A|é|to|ken|pass|word|api|key|pin|jwt|raw|b|value|name|default){0,8}",
+        ) {
+            if !may_be_named(text.as_bytes()) {
+                let starts = text.char_indices().map(|(start, _)| start);
+                for name in starts.filter_map(|start| text.get(start..)) {
+                    let of_name = name.bytes().all(|b| is_of_name(b) || b == b' ');
+                    let last = name.rsplit(' ').next().unwrap_or_default();
+                    prop_assert!(!of_name || announced(name).is_none(), "{}", name);
+                    prop_assert!(!of_name || !(is_name(last) || is_value(last)), "{}", name);
+                }
+            }
         }
     }
 }
