@@ -56,6 +56,11 @@ impl Iterator for Run<'_> {
     }
 }
 
+/// Whether what stands between two places joins groups of a card.
+pub(super) fn joins(bytes: &[u8], end: usize, next: usize) -> bool {
+    bytes.get(end..next) == Some(b".") || gap(bytes, end) == next - end
+}
+
 /// The bytes of blanks and dashes from a place on.
 fn gap(bytes: &[u8], at: usize) -> usize {
     let mut end = at;
@@ -119,46 +124,29 @@ fn shapes(groups: &[Group]) -> [Option<usize>; 2] {
     }
 }
 
-/// Where groups stand, if they have a first digit that cards have and the right sum (Luhn, ISO/IEC 7812-1).
+/// Where groups stand, if they may be a card.
 fn card(bytes: &[u8], groups: &[Group]) -> Option<Range<usize>> {
     let range = groups.first()?.digits.start..groups.last()?.digits.end;
-    let written = bytes.get(range.clone())?;
-    let digits = || written.iter().filter(|b| b.is_ascii_digit()).map(|b| u32::from(b - b'0'));
-    if !matches!(digits().next(), Some(2..=6)) {
-        return None;
-    }
-    let doubled = |d: u32| if d > 4 { d * 2 - 9 } else { d * 2 };
-    let sum: u32 = digits().rev().enumerate().map(|(i, d)| if i % 2 == 1 { doubled(d) } else { d }).sum();
-    sum.is_multiple_of(10).then_some(range)
+    is_card(bytes.get(range.clone())?).then_some(range)
 }
 
-/// Whether so many digits that end at a place may be a card, whatever groups they stand in: most have the wrong first
-/// digit, or the wrong sum.
-#[inline(never)]
-pub(super) fn may_end(bytes: &[u8], end: usize, count: u32) -> bool {
-    let before = bytes.get(..end).unwrap_or_default();
-    let mut digits = before.iter().enumerate().rev().filter(|(_, b)| b.is_ascii_digit());
-    let Some((start, first)) = usize::try_from(count).ok().and_then(|count| digits.nth(count.checked_sub(1)?)) else {
-        return true;
-    };
-    if !matches!(first, b'2'..=b'6') {
+/// What a digit adds to the sum as it is, and doubled, the digits of what that makes added up.
+const DIGITS: [u32; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 2, 4, 6, 8, 1, 3, 5, 7, 9];
+
+/// Whether digits, whatever stands between them, have a first one that cards have and the right sum (Luhn, ISO/IEC
+/// 7812-1).
+pub(super) fn is_card(written: &[u8]) -> bool {
+    if !matches!(written.iter().find(|b| b.is_ascii_digit()), Some(b'2'..=b'6')) {
         return false;
     }
-    let written = before.get(start..).unwrap_or_default();
-    let (mut sum, mut doubles) = (0, false);
+    let (mut sum, mut doubled) = (0, 0);
     for byte in written.iter().rev() {
-        let digit = match byte {
-            b'0'..=b'9' => u32::from(byte - b'0'),
-            b' ' | b'-' => continue,
-            // Rare between digits: whoever looks at the groups knows.
-            _ => return true,
-        };
-        sum += match doubles {
-            true if digit > 4 => digit * 2 - 9,
-            true => digit * 2,
-            false => digit,
-        };
-        doubles = !doubles;
+        let digit = usize::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            continue;
+        }
+        sum += DIGITS.get(doubled + digit).copied().unwrap_or_default();
+        doubled = 10 - doubled;
     }
     sum.is_multiple_of(10)
 }

@@ -8,14 +8,19 @@ use super::card;
 /// Most white space and dashes between two groups.
 pub(super) const GAP: usize = 3;
 /// Fewest and one more than most digits of a telephone number.
-const PHONE: Range<u32> = 7..16;
+const PHONE: Range<usize> = 7..16;
 /// Fewest digits of one whose prefix or area tells its shape.
 const SHAPED: u64 = 9;
+/// A group that has more digits is none of a telephone number's or a card's: six such sizes add up to less than 256.
+const LARGE: usize = 31;
+/// Most digits of an area in parentheses.
+const AREA: usize = 5;
 /// Fewest and most digits of a card.
-const CARD: std::ops::RangeInclusive<u32> = 13..=19;
+const CARD: std::ops::RangeInclusive<usize> = 13..=19;
 
-/// Bytes behind digits in which the letters of a spelled number begin.
-const SIGN: usize = 12;
+/// Most bytes of a number's part that is spelled with letters, and fewest letters.
+const SPELLED: usize = 10;
+const LETTERS: usize = 4;
 
 /// Groups of digits that stand together, as a telephone number's may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +31,7 @@ pub(super) struct Glance {
     pub(super) phone: Chance,
     /// Whether a card may be among them.
     pub(super) card: bool,
-    /// Whether three dots in a row join four groups.
+    /// Whether an address may be among them: four numbers, joined by three dots.
     pub(super) dotted: bool,
 }
 
@@ -42,130 +47,249 @@ pub(super) enum Chance {
     Yes,
 }
 
-/// What the groups so far are like. Sizes are the last eight, the newest in the lowest byte.
-#[derive(Debug, Default)]
+/// What [`Seen`] knows of a group: how many digits it has, whether a prefix's zero or an area's parentheses stand before
+/// them, and whether a dot joins it to the one before.
+const SIZE: u64 = 0x1f;
+const PREFIX: u64 = 0x20;
+const DOT: u64 = 0x40;
+/// The same of each of the last eight groups, six and four.
+const ALL: u64 = 0x0101_0101_0101_0101;
+const SIX: u64 = ALL >> 16;
+const FOUR: u64 = ALL >> 32;
+/// Small groups with none of these among the last six are nothing together: three digits or fewer each, apart from those
+/// that a prefix, an area or dots mark.
+const TELLING: u64 = SIX * (SIZE - 3 + PREFIX + DOT);
+
+/// What the groups so far are like.
+#[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    sizes: u64,
-    digits: u32,
-    /// Which of the last groups have a prefix's zero or an area's parentheses, the newest in the lowest bit.
-    prefixes: u32,
+    /// The last eight groups, a byte each, the newest in the lowest.
+    groups: u64,
+    digits: usize,
+    /// Where the last group ends.
+    end: usize,
     prefixed: bool,
     /// Whether some of them may have the shape of a telephone number.
     shaped: bool,
-    /// Digits since a sign that no card has between its groups, and where the first of them stands.
-    run: u32,
+    card: bool,
+    dotted: bool,
+    /// Whether anything but one sign stands between two of them.
+    odd: bool,
+    /// Digits before the last sign that no card has between its groups, and where the next begins.
+    passed: usize,
     begin: usize,
-    /// How many digits the first group of these has.
-    first: u32,
-    dots: u32,
-    glance: Glance,
+    /// The last digits that had a card's shape and are none: where they end, and how many they are.
+    no_card: (usize, usize),
 }
 
 impl Seen {
-    fn group(&mut self, bytes: &[u8], digits: Range<usize>, separator: u8, parenthesis: bool) {
-        let size = u32::try_from(digits.len()).unwrap_or(u32::MAX).min(255);
-        self.digits = self.digits.saturating_add(size);
-        self.sizes = self.sizes << 8 | u64::from(size);
-        let last = |bytes: u32| self.sizes & ((1 << (8 * bytes)) - 1);
+    /// The digits at a place, behind any signs.
+    #[inline(always)]
+    fn digits(&mut self, bytes: &[u8], at: usize, separator: u8) -> bool {
+        let text = bytes.get(at..).unwrap_or_default();
+        let (size, first) = (digits(text), text.first().copied().unwrap_or_default());
+        if size > 0 {
+            self.push(bytes, size, mark(separator, first), at + size);
+        }
+        size > 0
+    }
+
+    /// The digits of an area in parentheses.
+    fn area(&mut self, bytes: &[u8], open: usize) -> bool {
+        let size = bytes.get(open + 1..).map_or(0, digits);
+        let end = open + 1 + size;
+        let area = (1..=AREA).contains(&size) && bytes.get(end) == Some(&b')');
+        if area {
+            self.push(bytes, size, PREFIX, end + 1);
+        }
+        area
+    }
+
+    /// The groups behind the last one that a single sign joins to those before: most do.
+    #[inline(always)]
+    fn joined(&mut self, bytes: &[u8]) {
+        while let [separator @ (b' ' | b'-' | b'.' | b'/'), first @ b'0'..=b'9', rest @ ..] =
+            bytes.get(self.end..).unwrap_or_default()
+        {
+            if *separator == b'/' {
+                self.part(bytes, self.end + 1);
+            }
+            let size = 1 + digits(rest);
+            self.push(bytes, size, mark(*separator, *first), self.end + 1 + size);
+        }
+    }
+
+    /// Sets those before a place apart from those behind it: no card has what stands between them.
+    #[inline(always)]
+    fn part(&mut self, bytes: &[u8], begin: usize) {
+        self.card |= self.is_card(bytes);
+        (self.passed, self.begin) = (self.digits, begin);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, bytes: &[u8], size: usize, mark: u64, end: usize) {
+        let before = (self.groups, self.end);
+        self.groups = before.0 << 8 | size.min(LARGE) as u64 | mark;
+        self.digits += size;
+        self.end = end;
+        if self.groups & TELLING != 0 {
+            self.dotted |= mark & DOT == 0 && are_dotted(bytes, before.0, before.1);
+            self.look(bytes, size);
+        }
+    }
+
+    /// Looks at what the last groups may be together.
+    #[inline(always)]
+    fn look(&mut self, bytes: &[u8], size: usize) {
+        if self.groups & (SIX * PREFIX) != 0 {
+            self.prefixed = true;
+            // Six sizes, added up in the highest byte.
+            self.shaped |= ((self.groups & (SIX * SIZE)) << 16).wrapping_mul(ALL) >> 56 >= SHAPED;
+        }
+        // A small group ends the shape of nothing but a card of five groups.
+        if size > 3 || (self.groups >> 8) & (FOUR * SIZE) == FOUR * 4 {
+            self.shape(bytes, size);
+        }
+    }
+
+    /// Looks at the shape of the last groups.
+    #[inline(always)]
+    fn shape(&mut self, bytes: &[u8], size: usize) {
+        let last = |groups: u32| self.groups & (ALL * SIZE) & ((1 << (8 * groups)) - 1);
         // What a telephone number without a plus may look like: of North America, with an exit or a trunk prefix, or
         // with an area in parentheses.
         self.shaped |= matches!(size, 10 | 11) || matches!(last(2), 0x06_04 | 0x03_07) || last(3) == 0x03_03_04;
-        let prefix = parenthesis || (separator == b' ' && bytes.get(digits.start) == Some(&b'0'));
-        self.prefixes = self.prefixes << 1 | u32::from(prefix);
-        if self.prefixes & 0x3f != 0 {
-            self.prefixed = true;
-            let sum: u64 = (0..6).map(|i| (self.sizes >> (8 * i)) & 0xff).sum();
-            self.shaped |= sum >= SHAPED;
-        }
-        if separator == b'.' {
-            self.dots += 1;
-            self.glance.dotted |= self.dots == 3;
-        } else {
-            self.dots = 0;
-        }
-        // What a card may look like that does not take all of them, and how many digits that has.
-        let card = match size {
-            13..=19 => size,
-            4 if last(4) == 0x04_04_04_04 => 16,
-            1..=3 if last(5) >> 8 == 0x04_04_04_04 => 16 + size,
-            4 | 5 if last(3) >> 8 == 0x04_06 => 10 + size,
-            _ => 0,
+        // What a card may look like that does not take all of them: how many digits it has, and signs between them.
+        let (digits, signs) = match size {
+            13..=19 => (size, 0),
+            4 if last(4) == 0x04_04_04_04 => (16, 3),
+            1..=3 if last(5) >> 8 == 0x04_04_04_04 => (16 + size, 4),
+            4 | 5 if last(3) >> 8 == 0x04_06 => (10 + size, 2),
+            _ => return,
         };
-        if card > 0 {
-            self.glance.card |= card::may_end(bytes, digits.end, card);
+        // Where nobody knows how many bytes they take, whoever looks at the groups knows.
+        let start = self.end.saturating_sub(digits + signs);
+        match self.odd || bytes.get(start..self.end).is_some_and(card::is_card) {
+            true => self.card = true,
+            false => self.no_card = (self.end, digits),
         }
-        if parenthesis || matches!(separator, b'/' | b')') {
-            self.end_run(bytes);
-            self.begin = digits.start;
-        }
-        if self.run == 0 {
-            self.first = size;
-        }
-        self.run = self.run.saturating_add(size);
-        self.glance.end = digits.end + usize::from(parenthesis);
     }
 
-    fn end_run(&mut self, bytes: &[u8]) {
-        if self.run >= *CARD.start() {
-            let word = |i: usize| bytes.get(i).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
-            // Digits that belong to a word are none of a card's.
-            let before = if self.begin.checked_sub(1).is_some_and(word) { self.first } else { 0 };
-            let behind = if word(self.glance.end) { (self.sizes & 0xff) as u32 } else { 0 };
-            let count = self.run.saturating_sub(before + behind);
-            // Some signs join a telephone number's groups, but not a card's.
-            let joined = |b: &u8| b.is_ascii_digit() || matches!(b, b' ' | b'-' | b'.');
-            let plain = || bytes.get(self.begin..self.glance.end).is_some_and(|run| run.iter().all(joined));
-            self.glance.card |=
-                CARD.contains(&count) && (count < self.run || !plain() || card::may_end(bytes, self.glance.end, count));
+    /// Whether all groups since the last sign that no card has may be one together.
+    #[inline(always)]
+    fn is_card(&self, bytes: &[u8]) -> bool {
+        self.digits - self.passed >= *CARD.start() && !self.card && self.whole(bytes)
+    }
+
+    #[inline(never)]
+    fn whole(self, bytes: &[u8]) -> bool {
+        let word = |i: usize| bytes.get(i).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+        let run = bytes.get(self.begin..self.end).unwrap_or_default();
+        // Digits that belong to a word are none of a card's.
+        let (before, behind) = (self.begin.checked_sub(1).is_some_and(word), word(self.end));
+        let before = if before { digits(run) } else { 0 };
+        let after = if behind { run.iter().rev().take_while(|b| b.is_ascii_digit()).count() } else { 0 };
+        let count = (self.digits - self.passed).saturating_sub(before + after);
+        if !CARD.contains(&count) || (!behind && self.no_card == (self.end, count)) {
+            return false;
         }
-        self.run = 0;
+        let written = run.get(before..run.len() - after).unwrap_or_default();
+        let end = written.iter().rposition(u8::is_ascii_digit).map_or(0, |last| last + 1);
+        // Groups with dots are no card as a whole.
+        written.get(..end).is_some_and(|written| !written.contains(&b'.') && card::is_card(written))
+    }
+
+    /// Whether a telephone number may be among the groups, by what they are like.
+    fn phone(&self, plus: bool) -> Chance {
+        if self.digits < PHONE.start {
+            Chance::No
+        } else if plus || self.shaped || (self.prefixed && self.digits < PHONE.end) {
+            Chance::Yes
+        } else if self.digits < PHONE.end {
+            Chance::IfTold
+        } else {
+            Chance::No
+        }
     }
 }
 
 /// Looks at the groups that begin with a digit, or a `+` or `(` before one.
 pub(super) fn glance(bytes: &[u8], start: usize) -> Glance {
-    let byte = |i: usize| bytes.get(i).copied().unwrap_or_default();
-    let plus = byte(start) == b'+';
-    let mut at = start + usize::from(plus);
-    let (mut seen, mut separator) = (Seen::default(), b' ');
-    seen.glance.end = start + 1;
-    seen.begin = at;
-    loop {
-        let open = byte(at) == b'(';
-        let from = at + usize::from(open);
-        let mut end = from;
-        while byte(end).is_ascii_digit() {
-            end += 1;
-        }
-        if end == from || (open && (byte(end) != b')' || end - from > 5)) {
+    let plus = bytes.get(start) == Some(&b'+');
+    let at = start + usize::from(plus);
+    if let Some(end) = alone(bytes, at) {
+        return Glance { end, ..Glance::default() };
+    }
+    let mut seen = Seen { begin: at, end: start + 1, ..Seen::default() };
+    let mut begins = Some((b' ', at));
+    while let Some((separator, at)) = begins {
+        let open = bytes.get(at) == Some(&b'(');
+        let goes_on = match open {
+            true => seen.area(bytes, at),
+            false => seen.digits(bytes, at, separator),
+        };
+        if !goes_on {
             break;
         }
-        seen.group(bytes, from..end, separator, open);
-        let stop = end + usize::from(open);
-        // Most groups have one sign between them.
-        let sign = byte(stop);
-        if !open && matches!(sign, b' ' | b'-' | b'.' | b'/') && byte(stop + 1).is_ascii_digit() {
-            (separator, at) = (sign, stop + 1);
-            continue;
+        if !open {
+            seen.joined(bytes);
         }
-        let Some(next) = next(bytes, stop, open) else { break };
-        (separator, at) = next;
+        begins = next(bytes, seen.end, open);
+        if let Some((_, at)) = begins {
+            seen.odd = true;
+            if open || bytes.get(at) == Some(&b'(') || !card::joins(bytes, seen.end, at) {
+                seen.part(bytes, at);
+            }
+        }
     }
-    seen.end_run(bytes);
-    let Seen { digits, prefixed, shaped, mut glance, .. } = seen;
-    glance.phone = if digits < PHONE.start {
-        Chance::No
-    } else if plus || shaped || (prefixed && digits < PHONE.end) {
-        Chance::Yes
-    } else if digits < PHONE.end {
-        Chance::IfTold
-    } else {
-        Chance::No
+    let phone = match may_be_spelled(bytes, start + usize::from(plus)) {
+        true => Chance::Yes,
+        false => seen.phone(plus),
     };
-    if may_be_spelled(bytes, start + usize::from(plus), glance.end) {
-        glance.phone = Chance::Yes;
+    let card = seen.card || seen.is_card(bytes);
+    Glance { end: seen.end, phone, card, dotted: seen.dotted || are_dotted(bytes, seen.groups, seen.end) }
+}
+
+/// Where a few digits end that nothing joins to others: those are no number, whatever stands around them.
+fn alone(bytes: &[u8], at: usize) -> Option<usize> {
+    let text = bytes.get(at..)?;
+    let size = digits(text.get(..PHONE.start).unwrap_or(text));
+    let joined = matches!(text.get(size), Some(b'\t' | 0x0b | 0x0c | b' ' | b'-' | b'.' | b'/' | b'(' | 0x80..));
+    ((1..PHONE.start).contains(&size) && !joined).then_some(at + size)
+}
+
+/// How many digits a text begins with.
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|b| b.is_ascii_digit()).count()
+}
+
+/// What marks a group that begins with a digit, behind a sign.
+fn mark(separator: u8, first: u8) -> u64 {
+    match (separator, first) {
+        (b'.', _) => DOT,
+        (b' ', b'0') => PREFIX,
+        _ => 0,
     }
-    glance
+}
+
+/// Whether the last four groups, if dots join them and no other, may be an address.
+fn are_dotted(bytes: &[u8], groups: u64, end: usize) -> bool {
+    groups & (FOUR * DOT) == (FOUR >> 8) * DOT && are_octets(bytes, end, groups)
+}
+
+/// Whether the last four groups, which end at a place, are numbers up to 255 without zeros before them.
+fn are_octets(bytes: &[u8], end: usize, groups: u64) -> bool {
+    let mut end = end;
+    groups.to_le_bytes().into_iter().take(4).all(|group| {
+        let start = end.saturating_sub(usize::from(group & SIZE as u8));
+        let digits = bytes.get(start..end).unwrap_or_default();
+        end = start.saturating_sub(1);
+        match digits {
+            [_] | [b'1'..=b'9', _] | [b'1', _, _] => true,
+            [b'2', tens, ones] => (*tens, *ones) <= (b'5', b'5'),
+            _ => false,
+        }
+    })
 }
 
 /// What stands before the next group, and where that begins.
@@ -195,8 +319,13 @@ pub(super) fn next(bytes: &[u8], stop: usize, closed: bool) -> Option<(u8, usize
     goes_on.then_some((separator, at))
 }
 
-/// Whether letters may go on with a number that is spelled: `1-800-FLOWERS`.
-fn may_be_spelled(bytes: &[u8], start: usize, end: usize) -> bool {
-    let near = bytes.get(end..).map(|rest| rest.get(..SIGN).unwrap_or(rest)).unwrap_or_default();
-    matches!(bytes.get(start), Some(b'1' | b'8')) && near.iter().any(u8::is_ascii_uppercase)
+/// Whether a number that begins at a place may go on with letters: `1-800-FLOWERS`.
+fn may_be_spelled(bytes: &[u8], start: usize) -> bool {
+    let rest = bytes.get(start..).unwrap_or_default();
+    let free = match rest {
+        [b'1', b' ' | b'-' | b'.', free @ ..] => free,
+        _ => rest,
+    };
+    let [b'8', b'0'..=b'9', b'0'..=b'9', b' ' | b'-' | b'.' | 0x80.., word @ ..] = free else { return false };
+    word.iter().take(SPELLED).filter(|b| b.is_ascii_uppercase()).count() >= LETTERS
 }

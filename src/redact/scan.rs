@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     Detector, Rules, RulesError, card,
-    email::Emails,
+    email::{self, Emails},
     groups::{Chance, glance},
     iban,
     ip::Ips,
@@ -73,16 +73,11 @@ impl Scanner {
         }
         let bytes = text.bytes();
         let mut next = 0;
-        while let Some(i) =
-            bytes.get(next..).and_then(|rest| rest.iter().position(|b| is_telling(*b))).map(|n| next + n)
-        {
+        while let Some(i) = candidate(bytes, next) {
             next = i + 1;
             let Some(byte) = bytes.get(i) else { break };
-            match byte {
+            match *byte {
                 b'0'..=b'9' | b'+' | b'(' => {
-                    if *byte < b'0' && !bytes.get(next).is_some_and(|b| b.is_ascii_digit() || *b == b'(') {
-                        continue;
-                    }
                     let glance = glance(bytes, i);
                     next = glance.end;
                     let possible = match glance.phone {
@@ -119,8 +114,7 @@ impl Scanner {
                     }
                 }
                 b'@' => {
-                    // An address goes on after it; most lone ones have another sign on one side.
-                    if email && !matches!(bytes.get(next), None | Some(b'@' | b',' | b';' | b':' | b'.' | b')')) {
+                    if email {
                         found_in(emails.at(text, i, &self.words), Detector::Email, &mut found);
                     }
                 }
@@ -154,9 +148,49 @@ fn found_in(range: Option<Range<usize>>, detector: Detector, found: &mut impl Fn
     }
 }
 
-/// Whether a detector could find something at such a byte.
-fn is_telling(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'+' | b'(' | b':' | b'=' | b'>' | b'@' | b' ' | b'\t' | b'\n' | b'\r' | 0x0c)
+/// What tells that a detector could find something, a bit each: a blank, a digit, what may stand before the first digit
+/// of a number, what may stand between a name and its value, an `@`.
+const BLANK: u8 = 1;
+const DIGIT: u8 = 2;
+const BEFORE: u8 = 4;
+const SIGN: u8 = 8;
+const AT: u8 = 16;
+
+/// Which of these each byte is, and which tell something if that byte stands behind them.
+#[expect(clippy::indexing_slicing, reason = "a constant, made when it is compiled")]
+const TELLING: [(u8, u8); 256] = {
+    let mut telling = [(0, 0); 256];
+    let mut i = 0;
+    while i < 256 {
+        let byte = i as u8;
+        let is = match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0c => BLANK,
+            b'0'..=b'9' => DIGIT,
+            b'+' | b'(' => BEFORE,
+            b':' | b'=' | b'>' => SIGN,
+            b'@' => AT,
+            _ => 0,
+        };
+        // "At", "is", "was", and a flag.
+        let word = matches!(byte, b'a' | b'A' | b'i' | b'I' | b'w' | b'W' | b'-');
+        let mut behind = SIGN;
+        behind |= if word { BLANK } else { 0 };
+        // One digit alone before a letter is no group of several.
+        behind |= if byte.is_ascii_alphabetic() { 0 } else { DIGIT };
+        behind |= if byte.is_ascii_digit() || byte == b'(' { BEFORE } else { 0 };
+        behind |= if email::may_begin(byte) { AT } else { 0 };
+        telling[i] = (is, behind);
+        i += 1;
+    }
+    telling
+};
+
+/// The next place at which a detector could find something, by its byte and the one behind it: at the last byte of a text
+/// none does.
+fn candidate(bytes: &[u8], from: usize) -> Option<usize> {
+    let telling = |b: u8| TELLING.get(usize::from(b)).copied().unwrap_or_default();
+    let tells = |pair: &[u8]| matches!(pair, [byte, behind] if telling(*byte).0 & telling(*behind).1 != 0);
+    bytes.get(from..)?.windows(2).position(tells).map(|n| from + n)
 }
 
 /// How the usual placeholders begin.
@@ -198,32 +232,57 @@ const _: () = assert!(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
 
+    static SCANNER: LazyLock<Scanner> = LazyLock::new(|| Scanner::new(&Rules::standard()).unwrap());
+
     fn by_scanner(detector: Detector, text: &str) -> Vec<Range<usize>> {
-        let scanner = Scanner::new(&Rules::standard()).unwrap();
-        let found = scanner.find(text, Look { detectors: &[detector], key: None, names: true });
+        let found = SCANNER.find(text, Look { detectors: &[detector], key: None, names: true });
         found.into_iter().map(|(range, _)| range).collect()
     }
 
-    /// Every group of digits is looked at, whatever is around it.
+    /// Every place is looked at, whatever is around it.
     fn one_by_one(detector: Detector, text: &str) -> Vec<Range<usize>> {
         let normal = Normal::of(text);
-        let (mut found, mut groups, mut at) = (Vec::new(), Vec::new(), 0);
-        if detector == Detector::Phone {
-            let rules = Rules::standard();
-            phone::find(&normal, None, &Words::new(&rules.email, &rules.phone), &mut found);
-        } else {
-            while let Some(digit) = normal.next_from(at, |b| b.is_ascii_digit()) {
-                at = card::find(normal.text(), digit, &mut groups, |range| found.push(range));
+        let (words, kept) = (&SCANNER.words, &SCANNER.kept);
+        let bytes = normal.bytes();
+        let places = |is: fn(&u8) -> bool| (0..bytes.len()).filter(move |i| bytes.get(*i).is_some_and(is));
+        let mut found = Vec::new();
+        match detector {
+            Detector::Phone => phone::find(&normal, None, words, &mut found),
+            Detector::Email => email::find(&normal, words, &mut found),
+            Detector::Card => {
+                let (mut groups, mut at) = (Vec::new(), 0);
+                while let Some(digit) = normal.next_from(at, |b| b.is_ascii_digit()) {
+                    at = card::find(normal.text(), digit, &mut groups, |range| found.push(range));
+                }
+            }
+            Detector::Iban => {
+                found.extend(places(u8::is_ascii_digit).filter_map(|digit| iban::at(normal.text(), digit)))
+            }
+            Detector::Ip => {
+                let mut ips = Ips::default();
+                found.extend(places(|b| matches!(b, b':' | b'.')).filter_map(|sign| ips.at(normal.text(), sign)));
+            }
+            Detector::Secret => {
+                let mut named = Named::default();
+                SCANNER.shapes.find(normal.text(), |range| found.push(range));
+                found.extend(named.start(&normal, kept));
+                let all = places(|b| matches!(b, b':' | b'=' | b'>') || b.is_ascii_whitespace());
+                found.extend(all.filter_map(|i| match bytes.get(i) {
+                    Some(b':' | b'=' | b'>') => named.sign(&normal, i, kept),
+                    _ => named.blank(&normal, i, kept),
+                }));
             }
         }
         found.into_iter().map(|range| normal.source(range)).collect()
     }
 
-    const PIECES: [&str; 43] = [
+    const NUMBERS: [&str; 45] = [
         "1",
         "4",
         "8",
@@ -267,15 +326,130 @@ mod tests {
         "order ",
         "a",
         "\n",
+        "\u{fe63}",
+        "\u{b}",
     ];
+
+    const ADDRESSES: [&str; 46] = [
+        "@",
+        "@",
+        "jane",
+        "a",
+        "b2",
+        "example.com",
+        "latest",
+        "png",
+        "123",
+        "é",
+        "at",
+        " at ",
+        " dot ",
+        "com",
+        "=40",
+        "&#64;",
+        "\u{200b}",
+        "\"",
+        "{",
+        "}",
+        "[",
+        "]",
+        "%",
+        "+",
+        "-",
+        "_",
+        ".",
+        " ",
+        "\n",
+        "\u{85}",
+        "1.2.3.4",
+        "255",
+        "256",
+        "01",
+        "10.0.0.1",
+        "1",
+        ":",
+        "::",
+        "fe80",
+        "ffff",
+        "zz",
+        "2001:db8::",
+        "1:2:3:4:5:6:7:8",
+        "v",
+        "/",
+        "(5)",
+    ];
+
+    const NAMES: [&str; 46] = [
+        "DE89 3704 0044 0532 0130 00",
+        "GB82WEST12345698765432",
+        "NO93 8601 1117 947",
+        "DE89",
+        "37040044",
+        "0532",
+        "013000",
+        "GB",
+        "NO",
+        "x",
+        "89",
+        "\u{2013}",
+        "_",
+        "0",
+        "password",
+        "token",
+        "api_key",
+        "apiKey",
+        "name",
+        "value",
+        "pass",
+        "pin",
+        "b",
+        "cookie",
+        "hunter22",
+        "abcd",
+        "12345",
+        "=",
+        ":",
+        ":",
+        "=>",
+        ":=",
+        "://",
+        "u:p@h",
+        "<password>",
+        "</",
+        "--token ",
+        " is ",
+        " was ",
+        "\"",
+        "'",
+        " ",
+        "-",
+        "\n",
+        "[REDACTED:SECRET]",
+        "naïve",
+    ];
+
+    #[test]
+    fn a_card_is_found_beside_signs_that_only_other_numbers_have() {
+        for (text, card) in [
+            ("(415)-304111 1111 1111 11110", "304111 1111 1111 11110"),
+            ("4153782-822463-10005  \u{fe63}2550132", "4153782-822463-10005"),
+            ("0132.-4111 1111 1111 111100", "4111 1111 1111 111100"),
+        ] {
+            let found = by_scanner(Detector::Card, text);
+            assert_eq!(found.into_iter().map(|range| text.get(range).unwrap()).collect::<Vec<_>>(), [card], "{text}");
+        }
+    }
+
+    fn texts(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
+        prop::collection::vec(prop::sample::select(pieces), 0..24).prop_map(|pieces| pieces.concat())
+    }
 
     proptest! {
         #[test]
         fn what_is_passed_over_at_a_glance_holds_nothing(
-            pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24),
+            text in prop_oneof![texts(&NUMBERS), texts(&ADDRESSES), texts(&NAMES)],
         ) {
-            let text = pieces.concat();
-            for detector in [Detector::Phone, Detector::Card] {
+            for detector in Detector::ALL {
                 prop_assert_eq!(by_scanner(detector, &text), one_by_one(detector, &text), "{} {:?}", text, detector);
             }
         }
