@@ -157,6 +157,16 @@ fn said(path: &Path, document: &Value) -> Vec<Record> {
         .collect();
     let policies = Path::new("policies/sample.policy");
     sample.insert(policies.to_owned(), fs::read(Path::new(SAMPLE).join(policies)).unwrap());
+    for (name, version) in [("plain", "1.2.0"), ("base", "1.0.0")] {
+        let folder = PathBuf::from(format!(".bases/{name}@{version}"));
+        let manifest = format!("name: {name}\nversion: {version}\nformat: 1\n");
+        sample.insert(folder.join("pack.yaml"), manifest.into_bytes());
+        if name == "base" {
+            let policy = |id: &str| format!("policy {id} \"p\" {{ severity 0.1 on call {id} deny if true }}\n");
+            let policies = policy("BASE") + &policy("LEFT_OUT");
+            sample.insert(folder.join("policies/base.policy"), policies.into_bytes());
+        }
+    }
     // JSON is YAML.
     sample.insert(path.to_owned(), document.to_string().into_bytes());
     let loaded = load_pack_files(Path::new("sample"), &sample);

@@ -115,6 +115,13 @@ fn overview(pack: &Pack, format: Format, out: &mut Output) -> Result<(), Failure
         n => format!("{n} of them look back at earlier events, within a bound"),
     };
     out.line(format_args!("\n{} {}: {verdict}", pack.name(), pack.version()))?;
+    for base in &pack.inherited().bases {
+        let theirs = pack.program().policies.iter().filter(|policy| base.files.contains(&policy.span.file));
+        let mut ids: Vec<&str> = theirs.map(|policy| policy.id.as_ref()).collect();
+        ids.sort_unstable();
+        let ids = if ids.is_empty() { "no policy".to_owned() } else { ids.join(", ") };
+        out.line(format_args!("from {} {}: {ids}", base.name, base.version))?;
+    }
     let limits = Limit::ALL.map(|limit| format!("{} {}", limit.key(), pack.limits().get(limit)));
     out.line(format_args!("limits of a session: {}; beyond them policies are undecided", limits.join(", ")))
 }

@@ -10,9 +10,9 @@ use std::{
 
 use crate::{
     diag::suggest,
-    engine::{Loaded, Pack, RuleSet, load_pack, load_pack_files, load_rules},
+    engine::{Loaded, Pack, RuleSet, load_pack, load_pack_of, load_rule_files, load_rules},
     model::PackQuery,
-    pack::read_folder,
+    pack::{GitError, RuleFiles, extends_others, read_folder, read_packs},
 };
 
 use super::{Failure, output};
@@ -51,24 +51,35 @@ pub fn version(which: &str, folder: Option<&Path>) -> Result<Vec<Arc<Pack>>, Fai
         (None, None) => return Err(Failure::bad_input(format!("`{which}` names no folder: write git:REF:PATH"))),
     };
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let read = read_folder(path, reference).map_err(|e| Failure::bad_input(format!("{which}: {e}")))?;
-    let shown = Path::new(which);
-    if read.files.keys().any(|file| file.starts_with("pack.yaml") || file.starts_with("policies")) {
-        return Ok(vec![must(which, load_pack_files(shown, &read.files))?]);
-    }
-    let mut packs: BTreeMap<PathBuf, BTreeMap<PathBuf, Vec<u8>>> = BTreeMap::new();
-    for (file, bytes) in read.files {
-        let mut parts = file.components();
-        let first = parts.next().map(|part| PathBuf::from(part.as_os_str()));
-        // What stands beside the folders of packs belongs to none.
-        if let (Some(first), inside) = (first, parts.as_path())
-            && !inside.as_os_str().is_empty()
-            && !first.as_os_str().as_encoded_bytes().starts_with(b".")
-        {
-            packs.entry(first).or_default().insert(inside.to_owned(), bytes);
+    let failed = |e: GitError| Failure::bad_input(format!("{which}: {e}"));
+    let read = read_folder(path, reference).map_err(failed)?;
+    if !read.files.keys().any(|file| file.starts_with("pack.yaml") || file.starts_with("policies")) {
+        let files = RuleFiles::of_files(Path::new(which), read.files);
+        if files.is_empty() {
+            return Ok(Vec::new());
         }
+        let Loaded { result, diagnostics, sources } = load_rule_files(files);
+        let result = result.map(|set| set.iter().cloned().collect());
+        return must(which, Loaded { result, diagnostics, sources });
     }
-    packs.iter().map(|(name, files)| must(which, load_pack_files(&shown.join(name), files))).collect()
+    let (holder, name) = holder(path);
+    // What it extends stands beside it, at the same commit.
+    let beside = match extends_others(&read.files) {
+        true => read_packs(&holder, reference).map_err(failed)?.files,
+        false => BTreeMap::new(),
+    };
+    let own = read.files.into_iter().map(|(file, bytes)| (name.join(file), bytes));
+    let files = beside.into_iter().filter(|(file, _)| !file.starts_with(&name)).chain(own).collect();
+    let shown = PathBuf::from(format!("git:{reference}:{}", holder.display()));
+    Ok(vec![must(which, load_pack_of(RuleFiles::of_files(&shown, files), &shown.join(name)))?])
+}
+
+/// The folder that holds a folder, and the name of that in it.
+fn holder(path: &Path) -> (PathBuf, PathBuf) {
+    // Of `.` and the like the system knows the name.
+    let path = if path.file_name().is_some() { path.to_owned() } else { path.canonicalize().unwrap_or_default() };
+    let holder = path.parent().filter(|holder| !holder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (holder.to_owned(), path.file_name().map_or_else(|| "pack".into(), PathBuf::from))
 }
 
 /// Loads packs that must be usable: their errors go to standard error and end the command.

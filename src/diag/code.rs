@@ -52,6 +52,11 @@ codes! {
     PackNameTwice = "P0008", "two packs have the same name";
     NoPack = "P0009", "a rules folder without a pack";
     FileMark = "P0010", "a file begins with a byte-order mark";
+    BaseMissing = "P0011", "a pack to extend that is not beside the pack that extends it";
+    BaseBroken = "P0012", "a pack to extend that has errors";
+    ExtendsItself = "P0013", "a pack that extends itself, through other packs or at once";
+    ExtendsDeep = "P0014", "packs that extend each other deeper than they may";
+    BasesDisagree = "P0015", "packs to extend that say different things, where the pack that extends them says nothing";
     // YAML shapes.
     YamlSyntax = "P0101", "a file is not YAML";
     YamlFeature = "P0102", "a part of YAML that packs do not use (anchors, tags, merge keys, several documents)";
@@ -104,6 +109,7 @@ codes! {
     UnknownDetector = "P0321", "a detector that there is not";
     ToolUnknown = "P0322", "a tool that tools.yaml does not have";
     PathUnknown = "P0323", "a path that no tool of tools.yaml has here";
+    NotOverridden = "P0324", "a name to override that the pack does not declare anew";
     // Valid, but hardly meant.
     Unused = "P0401", "a declaration that nothing uses";
     ToolIsSet = "P0402", "a tool name that is also the name of a set";

@@ -9,7 +9,7 @@ use super::{Pack, walk::walk};
 use crate::{
     diag::{Code, Diagnostic},
     ingest::Episode,
-    lang::{Looked, val::Tri},
+    lang::{Looked, program::Policy, val::Tri},
     model::{Effect, PolicyId},
 };
 
@@ -168,12 +168,14 @@ impl Coverage {
         policies.filter(|(_, policy)| policy.effect != Effect::Judge).map(|(coverage, _)| coverage)
     }
 
-    /// What a corpus says about policies that do nothing in it, or always the same: warnings that point at them.
+    /// What a corpus says about policies that do nothing in it, or always the same: warnings that point at them. Those that
+    /// another pack declares are that pack's.
     pub fn warnings(&self) -> Vec<Diagnostic> {
         let episodes = format!("{} recorded episode{}", self.episodes, if self.episodes == 1 { "" } else { "s" });
         let policies = self.policies.iter().zip(&self.pack.program().policies);
         let mut out = Vec::new();
-        for (coverage, policy) in policies.filter(|(_, policy)| policy.effect != Effect::Judge) {
+        let own = |policy: &Policy| policy.effect != Effect::Judge && !self.pack.inherited().has(policy.span.file);
+        for (coverage, policy) in policies.filter(|(_, policy)| own(policy)) {
             let id: &PolicyId = &policy.id;
             let PolicyCoverage { judged, applied, fired, undecided, .. } = coverage;
             let mut warn = |code, message: String, help: String| {

@@ -199,7 +199,7 @@ fn outline(pack: &Pack) -> Outline {
     let sources = &pack.program().sources;
     let modules: Vec<Module> =
         pack.said().policies.iter().map(|file| lang::parse(*file, sources.text(*file)).0).collect();
-    Outline::new(&modules, sources)
+    Outline::new(&modules, &pack.inherited().left_out, sources)
 }
 
 /// A pack's settings and its declarations.

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Pack, PackParts, Said};
+use super::{Pack, PackParts, Said, bases};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Sources, Span, quote, suggest},
     ingest::ErrorRule,
@@ -89,6 +89,11 @@ pub fn load_pack_files(shown: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Load
     from_sources(crate::pack::read_pack_files(shown, files))
 }
 
+/// Loads one pack of a rules folder that is in memory: what stands in `root`.
+pub fn load_pack_of(files: RuleFiles, root: &Path) -> Loaded<Arc<Pack>> {
+    from_sources(crate::pack::read_pack_of(files, root))
+}
+
 fn from_sources((read, diagnostics): (PackSources, Diagnostics)) -> Loaded<Arc<Pack>> {
     let PackSources { sources, pack } = read;
     let all = build(sources, vec![pack], diagnostics);
@@ -125,12 +130,22 @@ fn build(sources: Sources, specs: Vec<PackSpec>, mut diagnostics: Diagnostics) -
     Loaded { result, diagnostics, sources }
 }
 
-fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagnostics) {
+pub(super) fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagnostics) {
+    if spec.bases.is_empty() {
+        return compile_whole(sources, spec);
+    }
+    let (inherited, bases) = (spec.inherited.clone(), spec.bases.clone());
+    let (pack, found) = compile_whole(sources, spec);
+    (pack, bases::told(sources, &inherited, &bases, found))
+}
+
+fn compile_whole(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagnostics) {
     let mut problems = Diagnostics::new();
     let mut modules = Vec::new();
     for file in &spec.policies {
-        let (module, found) = lang::parse(*file, sources.text(*file));
+        let (mut module, found) = lang::parse(*file, sources.text(*file));
         problems.extend(found);
+        module.items.retain(|item| !spec.inherited.left_out.contains(&item.name().span));
         modules.push(module);
     }
     // What a file that cannot be read would have declared is missing: compiling would report that again.
@@ -172,6 +187,7 @@ fn compile(sources: &Arc<Sources>, spec: PackSpec) -> (Option<Arc<Pack>>, Diagno
         drift_tests: spec.drift_tests,
         said,
         version_span: spec.version_span,
+        inherited: spec.inherited,
     };
     match Pack::new(parts) {
         Ok(pack) => (Some(Arc::new(pack)), problems),

@@ -6,6 +6,7 @@
 //! `versions` holds a version to what changed; `coverage` says what episodes show of each policy; `walk` says of one policy how each event of a trace fared. The
 //! server, the command line and the tests all judge here.
 
+mod bases;
 mod coverage;
 mod diff;
 mod drift;
@@ -27,7 +28,7 @@ pub use coverage::{ConditionCoverage, Coverage, Miss, PolicyCoverage};
 pub use diff::{Aspect, Change, DeclarationChange, PackDiff, Pair, PolicyChange, Said, SettingChange, Version, diff};
 pub use drift::{EvaluateError, FinishedProbe, evaluate, find_probe, lexicon, settle};
 pub use episode::{EpisodeOutcome, run_episode};
-pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_rule_files, load_rules};
+pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_pack_of, load_rule_files, load_rules};
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests, run_tests_while, test_coverage, untested};
 pub use recount::{Figures, PolicyVerdicts, Recount, TraceDiff, VerdictAt};

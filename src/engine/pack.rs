@@ -11,7 +11,7 @@ use crate::{
     ingest::ErrorRule,
     lang::Program,
     model::{Digest, Effect, EpisodeRules, Gate, Limits, Num, PolicyId},
-    pack::{Calibration, DriftSpec, DriftTests, TestCase},
+    pack::{Calibration, DriftSpec, DriftTests, Inherited, TestCase},
     redact::Redactor,
     reward::{Components, Counted, Discount},
 };
@@ -57,6 +57,8 @@ pub struct PackParts {
     pub said: Said,
     /// Where its version stands.
     pub version_span: Span,
+    /// What it has from packs that it extends.
+    pub inherited: Inherited,
 }
 
 /// A compiled pack.
@@ -205,6 +207,11 @@ impl Pack {
     /// Where its version stands, in the sources that it was read from.
     pub fn version_span(&self) -> Span {
         self.parts.version_span
+    }
+
+    /// What it has from packs that it extends.
+    pub fn inherited(&self) -> &Inherited {
+        &self.parts.inherited
     }
 
     /// The declared policies, in the order of the files.

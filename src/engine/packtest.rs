@@ -68,13 +68,15 @@ pub fn run_tests_while(pack: &Arc<Pack>, go_on: &dyn Fn() -> bool) -> Option<Tes
     Some(TestReport { results, never_fired, never_asked })
 }
 
-/// Warnings that point at the policies that fire in no test. A pack without tests is not told of each of them.
+/// Warnings that point at the policies that fire in no test, but for those that another pack declares and tests. A pack
+/// without tests is not told of each of them.
 pub fn untested(pack: &Arc<Pack>) -> Vec<Diagnostic> {
     if pack.tests().is_empty() {
         return Vec::new();
     }
     let silent = run_tests(pack).never_fired;
     let policies = pack.program().policies.iter().filter(|policy| silent.contains(&policy.id));
+    let policies = policies.filter(|policy| !pack.inherited().has(policy.span.file));
     let warning = |policy: &Policy| {
         Diagnostic::warning(Code::NotTested, policy.span, format!("`{}` fires in no test of the pack", policy.id))
             .help("`probity test --coverage` says what kept it")

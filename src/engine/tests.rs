@@ -54,6 +54,7 @@ pub(crate) fn pack(text: &str) -> Arc<Pack> {
         drift_tests: crate::pack::DriftTests::default(),
         said: Said::default(),
         version_span: crate::diag::Span::start_of(file),
+        inherited: crate::pack::Inherited::default(),
     };
     Arc::new(Pack::new(parts).unwrap())
 }

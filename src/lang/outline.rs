@@ -11,7 +11,7 @@ use super::{
     parse::concrete::{Kind, Node, Part, concrete},
     print::{ordered, print_item},
 };
-use crate::diag::Sources;
+use crate::diag::{Sources, Span};
 
 /// The declarations of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,14 +64,19 @@ pub enum Use {
 }
 
 impl Outline {
-    /// Of files that were read without a mistake.
-    pub fn new<'m>(modules: impl IntoIterator<Item = &'m Module>, sources: &Sources) -> Outline {
+    /// Of files that were read without a mistake; without the declarations whose names stand in places that are left out.
+    pub fn new<'m>(
+        modules: impl IntoIterator<Item = &'m Module>,
+        left_out: &BTreeSet<Span>,
+        sources: &Sources,
+    ) -> Outline {
         let mut outline = Outline::default();
         for module in modules {
             // The words of a declaration, from the text that it was read from.
             let Some(file) = module.items.first().map(|item| item.name().span.file) else { continue };
             let read = concrete(sources.text(file)).map(|file| file.items).unwrap_or_default();
-            for (item, node) in module.items.iter().zip(read) {
+            let items = module.items.iter().zip(read);
+            for (item, node) in items.filter(|(item, _)| !left_out.contains(&item.name().span)) {
                 let mut uses = BTreeSet::new();
                 words(&node, &mut uses);
                 outline.add(item, uses, sources);

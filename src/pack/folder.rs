@@ -9,12 +9,18 @@ use std::{
 
 use super::layout::{self, Part};
 
+/// The file that says what a pack is.
+pub(super) const MANIFEST: &str = "pack.yaml";
+
 /// Bytes that one file of a pack may have.
 pub(super) const MAX_FILE_BYTES: usize = 8 << 20;
 /// Bytes that all files of a pack may have.
 pub(super) const MAX_PACK_BYTES: usize = 128 << 20;
 /// Files that a pack may have.
 pub(super) const MAX_FILES: usize = 50_000;
+/// Where packs in memory keep those that they extend: `.bases/NAME@VERSION/pack.yaml`. No file of a pack that is read
+/// from a folder can stand there, since names that begin with a dot are passed over.
+pub(super) const KEPT_BASES: &str = ".bases";
 /// How deep folders may nest.
 const MAX_FOLDER_DEPTH: usize = 8;
 
@@ -25,6 +31,8 @@ pub(super) struct Folder {
     /// Files and folders whose content does not matter.
     pub(super) unread: Vec<PathBuf>,
     pub(super) problems: Vec<(PathBuf, FileProblem)>,
+    /// The packs that it extends, where they are kept with it: by the names of their folders in [`KEPT_BASES`].
+    pub(super) bases: BTreeMap<PathBuf, Folder>,
     bytes: usize,
 }
 
@@ -69,6 +77,24 @@ impl Folder {
             Err(error) => folder.problems.push((PathBuf::new(), error.into())),
         }
         folder
+    }
+
+    /// The `pack.yaml` of a pack's folder, if there is one that can be read.
+    pub(super) fn read_manifest(root: &Path, boundary: &Path) -> Option<Vec<u8>> {
+        let mut folder = Folder::default();
+        folder.take(root, Path::new(MANIFEST), &boundary.canonicalize().ok()?, 0);
+        folder.files.remove(Path::new(MANIFEST))
+    }
+
+    /// Its `pack.yaml`, if it has one.
+    pub(super) fn manifest(&self) -> Option<&[u8]> {
+        self.files.get(Path::new(MANIFEST)).map(Vec::as_slice)
+    }
+
+    /// Without its tests: what others need that extend it.
+    pub(super) fn without_tests(mut self) -> Folder {
+        self.files.retain(|path, _| Part::of(path) != Part::Test);
+        self
     }
 
     fn enter(&mut self, root: &Path, inside: &Path, boundary: &Path, depth: usize) {
@@ -119,6 +145,14 @@ impl Folder {
         self.keep(inside, bytes)
     }
 
+    fn put(&mut self, path: &Path, bytes: &[u8]) {
+        if !Part::of(path).is_read() {
+            self.unread.push(path.to_owned());
+        } else if let Err(problem) = self.keep(path, bytes.to_vec()) {
+            self.problems.push((path.to_owned(), problem));
+        }
+    }
+
     fn keep(&mut self, inside: &Path, bytes: Vec<u8>) -> Result<(), FileProblem> {
         if self.files.len() >= MAX_FILES {
             return Err(FileProblem::ManyFiles);
@@ -136,14 +170,17 @@ impl Folder {
 }
 
 impl From<&BTreeMap<PathBuf, Vec<u8>>> for Folder {
-    /// Files that are in memory already, held to the same limits.
+    /// Files that are in memory already, held to the same limits; so is each pack that is kept with them.
     fn from(files: &BTreeMap<PathBuf, Vec<u8>>) -> Folder {
         let mut folder = Folder::default();
         for (path, bytes) in files {
-            if !Part::of(path).is_read() {
-                folder.unread.push(path.clone());
-            } else if let Err(problem) = folder.keep(path, bytes.clone()) {
-                folder.problems.push((path.clone(), problem));
+            let mut names = path.strip_prefix(KEPT_BASES).map(Path::components).into_iter().flatten();
+            match names.next() {
+                Some(base) => {
+                    let inside: PathBuf = names.collect();
+                    folder.bases.entry(PathBuf::from(base.as_os_str())).or_default().put(&inside, bytes);
+                }
+                None => folder.put(path, bytes),
             }
         }
         folder

@@ -4,13 +4,16 @@
 //! a repository is changed, and none of its hooks, filters and converters is run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead, BufReader, Write},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use super::folder::{MAX_FILES, MAX_PACK_BYTES};
+use super::{
+    folder::{MANIFEST, MAX_FILES, MAX_PACK_BYTES},
+    layout::Part,
+};
 
 /// Files as they were at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,18 +77,84 @@ fn commit(here: &Path, reference: &str) -> Result<String, GitError> {
 
 /// The files of a folder, which need not exist any more, as they were at a commit, tag or branch.
 pub fn read_folder(folder: &Path, reference: &str) -> Result<GitFiles, GitError> {
+    list(folder, reference)?.read(|_| true)
+}
+
+/// The packs of a folder as they were at a commit, and nothing else that it holds: it may be the root of a repository.
+pub fn read_packs(folder: &Path, reference: &str) -> Result<GitFiles, GitError> {
+    let listed = list(folder, reference)?;
+    let manifest = |path: &Path| path.ends_with(MANIFEST) && path.iter().count() == 2;
+    let manifests = listed.files()?.filter(|file| manifest(file.path));
+    let packs: BTreeSet<&Path> = manifests.filter_map(|file| file.path.parent()).collect();
+    let is_read = |path: &Path| {
+        let mut names = path.components();
+        let pack = names.next().map(|name| Path::new(name.as_os_str()));
+        pack.is_some_and(|pack| packs.contains(pack)) && Part::of(names.as_path()).is_read()
+    };
+    listed.read(is_read)
+}
+
+/// What a folder holds at a commit.
+struct Listing {
+    here: PathBuf,
+    commit: String,
+    answer: Vec<u8>,
+}
+
+/// A file in a listing.
+struct Listed<'l> {
+    is_link: bool,
+    id: &'l str,
+    path: &'l Path,
+}
+
+fn list(folder: &Path, reference: &str) -> Result<Listing, GitError> {
     let (here, below) = standing(folder);
     let commit = commit(&here, reference)?;
     let prefix = text(ask(&here, &["rev-parse", "--show-prefix"])?)?;
     let inside = Path::new(&prefix).join(below);
     let inside = inside.to_str().ok_or(GitError::Answer)?.trim_end_matches('/');
     let tree = format!("{commit}:{inside}");
-    let listed = ask(&here, &["ls-tree", "-r", "-z", "--full-tree", &tree]).map_err(|error| match error {
+    let answer = ask(&here, &["ls-tree", "-r", "-z", "--full-tree", &tree]).map_err(|error| match error {
         GitError::Refused(_) => GitError::Folder { folder: folder.to_owned(), reference: reference.to_owned() },
         other => other,
     })?;
-    let blobs = blobs(&listed)?;
-    Ok(GitFiles { commit, files: contents(&here, blobs)? })
+    Ok(Listing { here, commit, answer })
+}
+
+impl Listing {
+    /// The files and links: `MODE blob ID<tab>PATH<nul>`, ... Another repository inside of this one has its own rules.
+    fn files(&self) -> Result<impl Iterator<Item = Listed<'_>>, GitError> {
+        let answer = std::str::from_utf8(&self.answer).map_err(|_| GitError::Answer)?;
+        let mut files = Vec::new();
+        for line in answer.split_terminator('\0') {
+            let (about, path) = line.split_once('\t').ok_or(GitError::Answer)?;
+            let mut about = about.split(' ');
+            let (mode, kind, id) = (about.next(), about.next(), about.next().ok_or(GitError::Answer)?);
+            if kind == Some("blob") {
+                files.push(Listed { is_link: mode == Some("120000"), id, path: Path::new(path) });
+            }
+        }
+        Ok(files.into_iter())
+    }
+
+    /// The contents of the files that are wanted.
+    fn read(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<GitFiles, GitError> {
+        let mut blobs = Vec::new();
+        for Listed { is_link, id, path } in self.files()?.filter(|file| is_wanted(file.path)) {
+            if is_link {
+                return Err(GitError::Link(path.display().to_string()));
+            }
+            if path.components().any(|part| !matches!(part, Component::Normal(_))) {
+                return Err(GitError::Answer);
+            }
+            blobs.push((id.to_owned(), path.to_owned()));
+            if blobs.len() > MAX_FILES {
+                return Err(GitError::TooLarge);
+            }
+        }
+        Ok(GitFiles { commit: self.commit.clone(), files: contents(&self.here, blobs)? })
+    }
 }
 
 /// The nearest folder that exists, and what is below it.
@@ -122,32 +191,6 @@ fn git(here: &Path) -> Command {
 fn text(answer: Vec<u8>) -> Result<String, GitError> {
     let text = String::from_utf8(answer).map_err(|_| GitError::Answer)?;
     Ok(text.trim_end_matches('\n').to_owned())
-}
-
-/// Ids and paths of the files in a listing: `MODE blob ID<tab>PATH<nul>`, ...
-fn blobs(listed: &[u8]) -> Result<Vec<(String, PathBuf)>, GitError> {
-    let listed = std::str::from_utf8(listed).map_err(|_| GitError::Answer)?;
-    let mut out = Vec::new();
-    for line in listed.split_terminator('\0') {
-        let (about, path) = line.split_once('\t').ok_or(GitError::Answer)?;
-        let mut about = about.split(' ');
-        let (mode, kind, id) = (about.next(), about.next(), about.next().ok_or(GitError::Answer)?);
-        match (mode, kind) {
-            (Some("120000"), _) => return Err(GitError::Link(path.to_owned())),
-            // Another repository inside of this one has its own rules.
-            (_, Some("blob")) => {}
-            _ => continue,
-        }
-        let path = PathBuf::from(path);
-        if path.components().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err(GitError::Answer);
-        }
-        out.push((id.to_owned(), path));
-        if out.len() > MAX_FILES {
-            return Err(GitError::TooLarge);
-        }
-    }
-    Ok(out)
 }
 
 /// The contents of files, asked for in one run.

@@ -7,7 +7,7 @@ use crate::diag::suggest;
 use super::signature::SIGNATURE_FILE;
 
 /// What a file of a pack is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// `pack.yaml`.
     Manifest,
@@ -67,6 +67,11 @@ impl Part {
             }
             [] => Part::Unknown,
         }
+    }
+
+    /// The name of such a file at the top of a pack; of other files there is none.
+    pub(super) fn file_name(self) -> Option<&'static str> {
+        TOP.iter().find(|(_, part)| *part == self).map(|(name, _)| *name)
     }
 
     /// True if the content of such a file matters.

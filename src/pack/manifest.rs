@@ -5,12 +5,12 @@ use semver::Version;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, FileId, Span, quote},
-    model::{AuditorSees, EpisodeRules, Gate, Limit, Limits, Num, rfc3339},
+    model::{AuditorSees, EpisodeRules, Gate, Limit, Limits, Num, PackQuery, rfc3339},
 };
 
 use super::{
-    fields::{Fields, choice, count_up_to, index, list, name, some_text, text},
-    node::Node,
+    fields::{Fields, choice, count_up_to, index, list, name, some_list, some_text, text, texts},
+    node::{Kind, Node},
     spec::{Calibration, ErrorRule, PackSpec, Spanned},
 };
 
@@ -41,6 +41,19 @@ impl Default for Manifest {
             episode: EpisodeRules::default(),
         }
     }
+}
+
+/// A pack that this one builds on.
+#[derive(Clone, Debug)]
+pub(super) struct Extends {
+    /// Which one.
+    pub(super) query: PackQuery,
+    /// Where it is asked for.
+    pub(super) at: Span,
+    /// What this pack declares in place of the base.
+    pub(super) overrides: Vec<Spanned<String>>,
+    /// The policies of the base that are left out.
+    pub(super) without: Vec<Spanned<String>>,
 }
 
 /// Reads `pack.yaml`.
@@ -80,9 +93,8 @@ pub(super) fn read(root: &Node, diags: &mut Diagnostics) -> Manifest {
     if let Some(node) = fields.get("episode") {
         manifest.episode = episode(node, diags);
     }
-    if let Some(node) = fields.get("extends") {
-        extends(node, diags);
-    }
+    // What it extends is read, and added, before the rest: see `extends`.
+    fields.get("extends");
     fields.finish(diags);
     manifest
 }
@@ -220,13 +232,80 @@ fn episode(node: &Node, diags: &mut Diagnostics) -> EpisodeRules {
     rules
 }
 
-fn extends(node: &Node, diags: &mut Diagnostics) {
-    let Some(packs) = list(node, "`extends`", diags) else { return };
-    if !packs.is_empty() {
+/// The packs that `pack.yaml` builds on; `None` if an entry cannot be read.
+///
+/// ```yaml
+/// extends:
+///   - starter@^1
+///   - pack: money
+///     override: [LIMIT]
+///     without: [RETRY_STORM]
+/// ```
+pub(super) fn extends(root: &Node, diags: &mut Diagnostics) -> Option<Vec<Extends>> {
+    let Some(node) = root.get("extends") else { return Some(Vec::new()) };
+    let before = diags.counts().0;
+    let mut all: Vec<Extends> = Vec::new();
+    for item in list(node, "`extends`", diags)? {
+        let Some(one) = one_base(item, diags) else { continue };
+        match all.iter().find(|other| other.query.name() == one.query.name()) {
+            Some(first) => diags.push(
+                Diagnostic::error(Code::NameTwice, one.at, format!("{} is extended twice", quote(one.query.name())))
+                    .secondary(first.at, "the first time"),
+            ),
+            None => all.push(one),
+        }
+    }
+    (diags.counts().0 == before).then_some(all)
+}
+
+fn one_base(item: &Node, diags: &mut Diagnostics) -> Option<Extends> {
+    if !matches!(item.kind, Kind::Map(_)) {
+        return Some(Extends { query: query(item, diags)?, at: item.span, overrides: Vec::new(), without: Vec::new() });
+    }
+    let mut fields = Fields::of(item, "an entry of `extends`", diags)?;
+    let pack = fields.need("pack", "pack: NAME", diags);
+    let mut names = |key| {
+        let items = fields.get(key).and_then(|node| some_list(node, &format!("`{key}`"), diags)).unwrap_or_default();
+        let read = texts(items, "a name", diags).into_iter();
+        let mut seen: Vec<Spanned<String>> = Vec::new();
+        for (value, span) in read {
+            name_once(&value, span, &seen, diags);
+            seen.push(Spanned { value, span });
+        }
+        seen
+    };
+    let (overrides, without) = (names("override"), names("without"));
+    fields.finish(diags);
+    for Spanned { value, span } in &without {
+        name_once(value, *span, &overrides, diags);
+    }
+    let pack = pack?;
+    Some(Extends { query: query(pack, diags)?, at: pack.span, overrides, without })
+}
+
+/// Reports a name that stands among others already.
+fn name_once(name: &str, at: Span, others: &[Spanned<String>], diags: &mut Diagnostics) {
+    if let Some(first) = others.iter().find(|other| other.value == name) {
         diags.push(
-            Diagnostic::error(Code::NotSupported, node.span, "packs that extend other packs are not yet supported")
-                .help("copy what is needed into this pack, and leave `extends` out"),
+            Diagnostic::error(Code::NameTwice, at, format!("{} is listed twice", quote(name)))
+                .secondary(first.span, "the first time")
+                .help("a name is overridden or left out, and once"),
         );
+    }
+}
+
+fn query(node: &Node, diags: &mut Diagnostics) -> Option<PackQuery> {
+    let written = some_text(node, "a pack to extend", diags)?;
+    match PackQuery::parse(written) {
+        Ok(query) => Some(query),
+        Err(error) => {
+            diags.push(
+                Diagnostic::error(Code::WrongValue, node.span, format!("{} asks for no pack", quote(written)))
+                    .label(error.to_string())
+                    .help("write `NAME`, `NAME@1.2.0` or a range of versions: `NAME@^1`"),
+            );
+            None
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -14,34 +15,38 @@ use crate::{
 };
 
 use super::{
+    Inherited,
+    beside::Offers,
     cases::{self, Names},
     drift_cases::{self, DriftTests},
-    folder::{FileProblem, Folder},
+    folder::{FileProblem, Folder, KEPT_BASES},
     layout::{self, Part},
-    lexicon,
-    manifest::{self, Manifest},
+    lexicon, manifest,
     node::Node,
     payment, probes, redaction, scoring,
     snapshot::{Entry, RuleFiles},
-    spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RewardSpec, RuleSources, Values},
+    spec::{DriftHalf, DriftSpec, Keywords, PackSources, PackSpec, RuleSources, TestCase, Values},
     terms, tools, yaml,
 };
 
-/// Reads the pack in a folder.
+/// Reads the pack in a folder. Packs that it extends are looked for in the folder that holds it.
 pub fn read_pack(dir: &Path) -> (PackSources, Diagnostics) {
-    read_one(dir, Folder::read(dir, dir))
+    Reading::new([(dir.to_owned(), Folder::read(dir, dir))], true).one(dir)
 }
 
 /// Reads a pack from files in memory, by their paths inside the pack. `shown` is the folder that diagnostics
 /// name them under.
 pub fn read_pack_files(shown: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> (PackSources, Diagnostics) {
-    read_one(shown, Folder::from(files))
+    Reading::new([(shown.to_owned(), Folder::from(files))], false).one(shown)
 }
 
-fn read_one(shown: &Path, folder: Folder) -> (PackSources, Diagnostics) {
-    let mut reading = Reading::default();
-    let pack = reading.pack(shown, folder);
-    (PackSources { sources: reading.sources, pack }, reading.diags)
+/// Reads one pack of a rules folder that is in memory: what stands in `root`.
+pub fn read_pack_of(files: RuleFiles, root: &Path) -> (PackSources, Diagnostics) {
+    let packs = files.entries.into_iter().filter_map(|(path, entry)| match entry {
+        Entry::Pack(folder) => Some((path, folder)),
+        Entry::Stray => None,
+    });
+    Reading::new(packs, false).one(root)
 }
 
 /// Reads every pack of a rules folder: each of its folders is one. Two packs of the same name and version are an error.
@@ -53,8 +58,8 @@ pub fn read_rules(dir: &Path) -> (RuleSources, Diagnostics) {
 pub fn read_rule_files(files: RuleFiles) -> (RuleSources, Diagnostics) {
     let mut reading = Reading::default();
     let mut packs: Vec<PackSpec> = Vec::new();
-    for (path, folder) in reading.pack_folders(files) {
-        let pack = reading.pack(&path, folder);
+    for path in reading.pack_folders(files) {
+        let pack = reading.pack(&path);
         let same = |p: &&PackSpec| (&p.name.value, &p.version) == (&pack.name.value, &pack.version);
         if let Some(first) = packs.iter().find(same) {
             let what = format!("two packs have the name {} and the version {}", quote(&pack.name.value), pack.version);
@@ -71,35 +76,94 @@ pub fn read_rule_files(files: RuleFiles) -> (RuleSources, Diagnostics) {
     (RuleSources { sources: reading.sources, packs }, reading.diags)
 }
 
-/// The files of the drift half; a tree is missing where the file is no YAML.
-#[derive(Default)]
-struct DriftFiles {
-    probes: Option<(FileId, Option<Node>)>,
-    scoring: Option<(FileId, Option<Node>)>,
-}
-
 /// What a reading has gathered so far.
 #[derive(Default)]
-struct Reading {
-    sources: Sources,
-    diags: Diagnostics,
-    /// The values of the pack that is being read.
-    values: Values,
+pub(super) struct Reading {
+    pub(super) sources: Sources,
+    /// What was found about the pack that is being read; between packs, about all.
+    pub(super) diags: Diagnostics,
+    /// The packs, by their folders, that were not looked at yet.
+    folders: BTreeMap<PathBuf, Folder>,
+    /// The packs among which those to extend are looked for.
+    pub(super) offers: Offers,
+    /// Whether there are more of them in the folder that holds the one pack that was asked for.
+    pub(super) looks_around: bool,
+    /// Packs that were read, where others may ask for them again.
+    read: BTreeMap<PathBuf, Rc<Whole>>,
+}
+
+/// What the files of a pack hold, before it is made out what they say.
+#[derive(Clone, Default)]
+pub(super) struct Parts {
+    /// Its files of settings.
+    pub(super) settings: BTreeMap<Part, Settings>,
+    /// Its `.policy` files.
+    pub(super) policies: Vec<FileId>,
+    /// Every file that is its own.
+    pub(super) files: BTreeSet<FileId>,
+    /// False if a file could not be read, or a pack that it extends cannot be used.
+    pub(super) complete: bool,
+    /// False if what it extends is missing: what refers to that is not wrong.
+    pub(super) extended: bool,
+    /// What of this comes from packs that it extends.
+    pub(super) inherited: Inherited,
+    /// Those packs.
+    pub(super) bases: Vec<Arc<PackSpec>>,
+}
+
+/// A file of settings; no tree if it is no YAML.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) file: FileId,
+    pub(super) root: Option<Rc<Node>>,
+}
+
+/// The tests of a pack.
+#[derive(Default)]
+struct Tests {
+    traces: Vec<TestCase>,
+    drift: DriftTests,
+    /// Where sessions of probes stand, if some do.
+    sessions: Option<Span>,
+}
+
+/// A pack that was read.
+#[derive(Clone)]
+pub(super) struct Whole {
+    pub(super) parts: Parts,
+    pub(super) spec: PackSpec,
+    /// What was found about it.
+    pub(super) problems: Diagnostics,
 }
 
 impl Reading {
+    /// A reading of packs by their folders.
+    fn new(packs: impl IntoIterator<Item = (PathBuf, Folder)>, looks_around: bool) -> Reading {
+        let folders: BTreeMap<PathBuf, Folder> = packs.into_iter().collect();
+        let offers = Offers::of(folders.iter().map(|(path, folder)| (path.as_path(), folder)));
+        Reading { folders, offers, looks_around, ..Reading::default() }
+    }
+
+    fn one(mut self, root: &Path) -> (PackSources, Diagnostics) {
+        let pack = self.pack(root);
+        (PackSources { sources: self.sources, pack }, self.diags)
+    }
+
     /// The folders of a rules folder.
-    fn pack_folders(&mut self, files: RuleFiles) -> Vec<(PathBuf, Folder)> {
+    fn pack_folders(&mut self, files: RuleFiles) -> Vec<PathBuf> {
         let RuleFiles { dir, entries, problem, .. } = files;
         if let Some(problem) = problem {
             self.report(&dir, &problem);
             return Vec::new();
         }
-        let mut folders = Vec::new();
+        let (mut paths, mut folders) = (Vec::new(), Vec::new());
         for (path, entry) in entries {
             let part = path.file_name().map(|name| Part::of(Path::new(name)));
             match entry {
-                Entry::Pack(folder) => folders.push((path, folder)),
+                Entry::Pack(folder) => {
+                    paths.push(path.clone());
+                    folders.push((path, folder));
+                }
                 Entry::Stray if part == Some(Part::Manifest) => {
                     let span = self.place(&path);
                     self.diags.push(
@@ -125,86 +189,136 @@ impl Reading {
                     .help("a pack is a folder in it with a `pack.yaml`"),
             );
         }
-        folders
+        let Reading { folders, offers, .. } = Reading::new(folders, false);
+        (self.folders, self.offers) = (folders, offers);
+        paths
     }
 
-    fn pack(&mut self, root: &Path, folder: Folder) -> PackSpec {
-        let mut manifest: Option<(FileId, Manifest)> = None;
-        let mut keywords = Keywords::default();
-        let mut redaction = redaction::standard();
-        let mut drift = DriftFiles::default();
-        let mut reward = RewardSpec::default();
-        let mut tools = None;
-        let mut policies = Vec::new();
-        let mut tests = Vec::new();
-        let (mut drift_tests, mut sessions) = (DriftTests::default(), None);
+    /// A pack that was asked for; what was found about it is told.
+    fn pack(&mut self, root: &Path) -> PackSpec {
+        let whole = self.whole(root);
+        self.diags.extend(whole.problems.clone());
+        Rc::unwrap_or_clone(whole).spec
+    }
+
+    /// Reads a pack, once, together with what it extends.
+    pub(super) fn whole(&mut self, root: &Path) -> Rc<Whole> {
+        if let Some(whole) = self.read.get(root) {
+            return Rc::clone(whole);
+        }
+        let before = std::mem::take(&mut self.diags);
+        let folder = self.folder(root);
+        let (own, tests) = self.own(root, folder);
+        let parts = self.extend_pack(root, own);
+        let spec = self.spec(root, &parts, tests);
+        let problems = parts.inherited.told(std::mem::replace(&mut self.diags, before));
+        let whole = Rc::new(Whole { parts, spec, problems });
+        // Nobody asks again where no pack extends another one.
+        if self.offers.extend_each_other() {
+            self.read.insert(root.to_owned(), Rc::clone(&whole));
+        }
+        whole
+    }
+
+    /// The files of a pack; those of one that stands beside the one that was asked for are read now.
+    fn folder(&mut self, root: &Path) -> Folder {
+        if let Some(mut folder) = self.folders.remove(root) {
+            let kept = root.join(KEPT_BASES);
+            self.folders
+                .extend(std::mem::take(&mut folder.bases).into_iter().map(|(name, base)| (kept.join(name), base)));
+            return folder;
+        }
+        match root.parent() {
+            Some(shelf) if self.looks_around => {
+                let shelf = if shelf.as_os_str().is_empty() { Path::new(".") } else { shelf };
+                Folder::read(root, shelf).without_tests()
+            }
+            _ => Folder::default(),
+        }
+    }
+
+    /// Takes the files of a pack in.
+    fn own(&mut self, root: &Path, folder: Folder) -> (Parts, Tests) {
+        let mut parts = Parts { complete: folder.problems.is_empty(), extended: true, ..Parts::default() };
+        let mut tests = Tests::default();
         let mut names = Names::new();
-        let mut complete = folder.problems.is_empty();
         for (path, bytes) in folder.files {
             let shown = root.join(&path);
             let Some(file) = self.text(&shown, bytes) else {
-                complete = false;
+                parts.complete = false;
                 continue;
             };
+            parts.files.insert(file);
             match Part::of(&path) {
-                Part::Manifest => {
-                    let read = self.settings(file, &path).map(|root| manifest::read(&root, &mut self.diags));
-                    manifest = Some((file, read.unwrap_or_default()));
-                }
-                Part::Keywords => {
-                    let read = self.settings(file, &path).map(|root| terms::read(&root, &mut self.diags));
-                    keywords = read.unwrap_or(Keywords::UNREADABLE);
-                }
-                Part::Probes => drift.probes = Some((file, self.settings(file, &path))),
-                Part::Scoring => drift.scoring = Some((file, self.settings(file, &path))),
-                Part::Redaction => {
-                    redaction = self.settings(file, &path).and_then(|root| redaction::read(&root, &mut self.diags));
-                }
-                Part::Reward => {
-                    reward = self
-                        .settings(file, &path)
-                        .map(|root| payment::read(&root, &mut self.diags))
-                        .unwrap_or_default();
-                }
-                Part::Tools => match self.settings(file, &path) {
-                    Some(root) => tools = Some(Arc::new(tools::read(&root, &mut self.diags))),
-                    None => complete = false,
-                },
                 Part::Test => {
                     let read = self.yaml(file).map(|root| cases::read(&root, &mut names, &mut self.diags));
                     let read = read.unwrap_or_default();
-                    tests.extend(read.traces);
-                    drift_tests.sessions.extend(read.drift.sessions);
-                    drift_tests.redaction.extend(read.drift.redaction);
-                    sessions = sessions.or(read.sessions);
+                    tests.traces.extend(read.traces);
+                    tests.drift.sessions.extend(read.drift.sessions);
+                    tests.drift.redaction.extend(read.drift.redaction);
+                    tests.sessions = tests.sessions.or(read.sessions);
                 }
-                Part::Policy => policies.push(file),
+                Part::Policy => parts.policies.push(file),
                 Part::Signature | Part::Ignored | Part::Unknown => {}
+                part => {
+                    let root = self.yaml(file).map(Rc::new);
+                    parts.settings.insert(part, Settings { file, root });
+                }
             }
         }
         for (path, problem) in &folder.problems {
             self.report(&root.join(path), problem);
         }
         self.unread(root, &folder.unread);
-        let (file, manifest) = match manifest {
-            Some(read) => read,
-            None => (self.no_manifest(root, &folder.problems), Manifest::default()),
+        if !parts.settings.contains_key(&Part::Manifest) {
+            let file = self.no_manifest(root, &folder.problems);
+            parts.files.insert(file);
+            parts.settings.insert(Part::Manifest, Settings { file, root: None });
+        }
+        (parts, tests)
+    }
+
+    /// Makes out what a pack says.
+    fn spec(&mut self, root: &Path, parts: &Parts, tests: Tests) -> PackSpec {
+        let of = |part: Part| parts.settings.get(&part);
+        let tree = |part: Part| of(part).and_then(|settings| settings.root.as_deref());
+        let diags = &mut self.diags;
+        let manifest = tree(Part::Manifest).map(|root| manifest::read(root, diags)).unwrap_or_default();
+        let keywords = match of(Part::Keywords) {
+            None => Keywords::default(),
+            Some(_) => tree(Part::Keywords).map_or(Keywords::UNREADABLE, |root| terms::read(root, diags)),
         };
-        let drift = if drift.probes.is_none() && drift.scoring.is_none() {
-            DriftHalf::Absent
-        } else {
-            let read = self.drift(&drift, &keywords, manifest.calibration.claim());
-            read.map_or(DriftHalf::Broken, |spec| DriftHalf::Usable(Box::new(spec)))
+        let redaction = match of(Part::Redaction) {
+            None => redaction::standard(),
+            Some(_) => tree(Part::Redaction).and_then(|root| redaction::read(root, diags)),
         };
-        match (&drift, sessions) {
+        let reward = tree(Part::Reward).map(|root| payment::read(root, diags)).unwrap_or_default();
+        let tools = tree(Part::Tools).map(|root| Arc::new(tools::read(root, diags)));
+        let drift = match (of(Part::Probes), of(Part::Scoring)) {
+            _ if !parts.extended => DriftHalf::Broken,
+            (None, None) => DriftHalf::Absent,
+            (probes, scoring) => {
+                let read = self.drift(probes, scoring, &keywords, manifest.calibration.claim());
+                read.map_or(DriftHalf::Broken, |spec| DriftHalf::Usable(Box::new(spec)))
+            }
+        };
+        match (&drift, tests.sessions) {
             (DriftHalf::Usable(spec), _) => {
                 let known = spec.library.probes().iter().map(|probe| &*probe.id);
-                drift_cases::check_probes(&drift_tests.sessions, known, &mut self.diags);
+                drift_cases::check_probes(&tests.drift.sessions, known, &mut self.diags);
             }
             (DriftHalf::Absent, Some(span)) => drift_cases::without_probes(span, &mut self.diags),
             (DriftHalf::Absent | DriftHalf::Broken, _) => {}
         }
+        let mut values = Values::new();
+        for (part, settings) in &parts.settings {
+            if let (Some(name), Some(root)) = (part.file_name(), &settings.root) {
+                values.insert(name.to_owned(), root.leaves());
+            }
+        }
         let folder_name = root.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        // It is there even if the file is not.
+        let file = of(Part::Manifest).map_or_else(|| self.sources.add_name("pack.yaml"), |settings| settings.file);
         PackSpec {
             root: root.to_owned(),
             file,
@@ -224,21 +338,29 @@ impl Reading {
             drift,
             reward,
             tools,
-            policies,
-            complete,
-            tests,
-            drift_tests,
-            values: std::mem::take(&mut self.values),
+            policies: parts.policies.clone(),
+            inherited: parts.inherited.clone(),
+            bases: parts.bases.clone(),
+            complete: parts.complete && (of(Part::Tools).is_none() || tree(Part::Tools).is_some()),
+            tests: tests.traces,
+            drift_tests: tests.drift,
+            values,
         }
     }
 
     /// Reads the two files of the drift half, once all that they refer to is known.
-    fn drift(&mut self, files: &DriftFiles, keywords: &Keywords, calibration: Calibration) -> Option<DriftSpec> {
-        let (scoring, probes) = match files {
-            DriftFiles { scoring: None, probes: None } => return None,
-            DriftFiles { scoring: Some((_, scoring)), probes: Some((_, probes)) } => (scoring, probes),
-            DriftFiles { scoring: Some((file, _)), probes: None } => return self.lonely(*file, "probes.yaml"),
-            DriftFiles { scoring: None, probes: Some((file, _)) } => return self.lonely(*file, "scoring.yaml"),
+    fn drift(
+        &mut self,
+        probes: Option<&Settings>,
+        scoring: Option<&Settings>,
+        keywords: &Keywords,
+        calibration: Calibration,
+    ) -> Option<DriftSpec> {
+        let (scoring, probes) = match (scoring, probes) {
+            (None, None) => return None,
+            (Some(scoring), Some(probes)) => (&scoring.root, &probes.root),
+            (Some(scoring), None) => return self.lonely(scoring.file, "probes.yaml"),
+            (None, Some(probes)) => return self.lonely(probes.file, "scoring.yaml"),
         };
         let settings = scoring.as_ref().and_then(|root| scoring::read(root, calibration, &mut self.diags));
         let types = settings.as_ref().map(|s| &s.score.types);
@@ -305,13 +427,6 @@ impl Reading {
                 None
             }
         }
-    }
-
-    /// Reads a file of settings, and notes what it says.
-    fn settings(&mut self, file: FileId, path: &Path) -> Option<Node> {
-        let root = self.yaml(file)?;
-        self.values.insert(path.display().to_string(), root.leaves());
-        Some(root)
     }
 
     fn yaml(&mut self, file: FileId) -> Option<Node> {

@@ -159,9 +159,23 @@ fn pack() -> Value {
                     ],
                 ),
             ),
-            optional("extends", list("Packs that this one builds on: not yet supported.", text("The name of a pack."))),
+            optional("extends", list("Packs beside this one that it builds on.", base())),
         ],
     )
+}
+
+/// An entry of `extends`.
+fn base() -> Value {
+    let asked = "Which pack: NAME, NAME@1.2.0, or NAME@^1 and other ranges of semver.";
+    let entry = object(
+        "A pack, and what of it is not taken.",
+        [
+            required("pack", some_text(asked)),
+            optional("override", some("Names that this pack declares in its place.", text("A name."))),
+            optional("without", some("Policies of it that are left out.", text("The id of a policy."))),
+        ],
+    );
+    any_of("A pack that this one builds on.", [some_text(asked), entry])
 }
 
 fn keywords() -> Value {

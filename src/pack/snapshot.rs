@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,7 +14,8 @@ use crate::model::{
 };
 
 use super::{
-    folder::{FileProblem, Folder, sorted_names},
+    beside::Offers,
+    folder::{FileProblem, Folder, KEPT_BASES, sorted_names},
     git::{GitError, GitFiles},
     layout::Part,
 };
@@ -95,6 +97,30 @@ impl RuleFiles {
         self.commit.as_ref()
     }
 
+    /// Packs from the files of their folders, which stand in `dir`: `PACK/pack.yaml`.
+    pub fn of_files(dir: &Path, files: BTreeMap<PathBuf, Vec<u8>>) -> RuleFiles {
+        let mut packs: BTreeMap<String, PackFiles> = BTreeMap::new();
+        for (path, bytes) in files {
+            let mut names = path.components();
+            let pack = names.next().map(|name| name.as_os_str().to_string_lossy().into_owned());
+            let inside = names.as_path();
+            // What stands beside the folders of packs belongs to none, and names that begin with a dot are passed over.
+            let hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+            if let Some(pack) = pack
+                && !inside.as_os_str().is_empty()
+                && !path.iter().any(hidden)
+            {
+                packs.entry(pack).or_default().0.insert(inside.to_owned(), bytes);
+            }
+        }
+        RuleFiles::of_packs(dir, packs)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The folder, as shown.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -128,35 +154,59 @@ impl RuleFiles {
                 part(name);
                 continue;
             };
-            part(b"pack");
-            part(name);
-            for (path, bytes) in &folder.files {
-                part(b"file");
-                part(path.as_os_str().as_encoded_bytes());
-                part(bytes);
-            }
-            for path in &folder.unread {
-                part(b"unread");
-                part(path.as_os_str().as_encoded_bytes());
-            }
-            for (path, found) in &folder.problems {
-                problem(path, found, &mut part);
+            let kept =
+                folder.bases.iter().map(|(name, base)| (b"base".as_slice(), name.as_os_str().as_encoded_bytes(), base));
+            for (what, name, folder) in std::iter::once((b"pack".as_slice(), name, folder)).chain(kept) {
+                part(what);
+                part(name);
+                for (path, bytes) in &folder.files {
+                    part(b"file");
+                    part(path.as_os_str().as_encoded_bytes());
+                    part(bytes);
+                }
+                for path in &folder.unread {
+                    part(b"unread");
+                    part(path.as_os_str().as_encoded_bytes());
+                }
+                for (path, found) in &folder.problems {
+                    problem(path, found, &mut part);
+                }
             }
         }
         Digest::new(*hasher.finalize().as_bytes())
     }
 
-    /// The files of the pack in a folder; none if there is no such pack.
+    /// The files of the pack in a folder, with those of the packs that it extends; none if there is no such pack.
     pub fn pack(&self, root: &Path) -> Option<PackFiles> {
-        let found = self.entries.iter().find(|(path, _)| path == root);
-        found.and_then(|(_, entry)| match entry {
-            Entry::Pack(folder) => Some(PackFiles(folder.files.clone())),
+        let folder = self.packs().find(|(path, _)| *path == root)?.1;
+        let mut files = folder.files.clone();
+        let mut keep = |name: &Path, base: &Folder| {
+            let inside = Path::new(KEPT_BASES).join(name);
+            let read = base.files.iter().filter(|(path, _)| Part::of(path) != Part::Test);
+            files.extend(read.map(|(path, bytes)| (inside.join(path), bytes.clone())));
+        };
+        if folder.bases.is_empty() {
+            let offers = Offers::of(self.packs());
+            for base in offers.reached(root) {
+                let found = self.packs().find(|(path, _)| *path == base.root);
+                found.into_iter().for_each(|(_, folder)| keep(Path::new(&base.id()), folder));
+            }
+        } else {
+            folder.bases.iter().for_each(|(name, base)| keep(name, base));
+        }
+        Some(PackFiles(files))
+    }
+
+    /// The folders that are packs.
+    fn packs(&self) -> impl Iterator<Item = (&Path, &Folder)> {
+        self.entries.iter().filter_map(|(path, entry)| match entry {
+            Entry::Pack(folder) => Some((path.as_path(), folder)),
             Entry::Stray => None,
         })
     }
 }
 
-/// The files of one pack by their path in it.
+/// The files of one pack by their path in it. What it extends stands below `.bases`, a folder `NAME@VERSION` for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackFiles(BTreeMap<PathBuf, Vec<u8>>);
 

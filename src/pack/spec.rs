@@ -14,7 +14,7 @@ use crate::{
     reward::Discount,
 };
 
-use super::DriftTests;
+use super::{DriftTests, Inherited};
 
 /// A value with the place where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +83,12 @@ pub struct PackSpec {
     pub reward: RewardSpec,
     /// What the agent's tools take and give, if the pack says so.
     pub tools: Option<Arc<ToolSchemas>>,
-    /// The `.policy` files, by path.
+    /// The `.policy` files, by path; first those of the packs that it extends.
     pub policies: Vec<FileId>,
+    /// What of all this comes from packs that it extends.
+    pub inherited: Inherited,
+    /// Those packs, each by itself and without its tests, in the order of `inherited`.
+    pub bases: Vec<Arc<PackSpec>>,
     /// False if one of the pack's files could not be read at all: names that it declares are missing.
     pub complete: bool,
     /// The pack's own tests, by file and place.
