@@ -203,3 +203,39 @@ fn versions_in_git_are_compared_with_folders() {
     let ran = run(&["diff", &format!("git:v1:{rules}"), &rules], "");
     assert!(ran.out.contains("+ other") && ran.out.contains("+ third") && ran.out.contains("- desk"), "{}", ran.out);
 }
+
+#[test]
+fn packs_that_extend_others_are_found_with_them_at_a_commit() {
+    let repository = Repository::new();
+    let heir = |version: &str| {
+        let manifest = format!("name: heir\nversion: {version}\nformat: 1\nextends: [desk]\n");
+        write(Path::new(&repository.rules()), "heir/pack.yaml", &manifest);
+    };
+    heir("0.1.0");
+    // What stands beside the packs is not looked at.
+    std::os::unix::fs::symlink("/etc/passwd", Path::new(&repository.rules()).join("link")).unwrap();
+    repository.git(&["add", "."]);
+    repository.git(&["commit", "--quiet", "-m", "two"]);
+    repository.git(&["tag", "v2"]);
+    let folder = format!("{}/heir", repository.rules());
+    let against = || {
+        let ran = run(&["check", &folder, "--against", "git:v2", "--format", "json"], "");
+        assert!(ran.code < 2, "{}", ran.err);
+        let found = ran.lines()[0]["diagnostics"].as_array().unwrap().clone();
+        found.iter().map(|d| format!("{} {}", d["code"].as_str().unwrap(), d["file"])).collect::<Vec<_>>()
+    };
+    assert_eq!(against(), [""; 0]);
+    // A changed base is another meaning of what extends it, and that wants a version of its own.
+    repository.write("policies/p.policy", &POLICY.replace("100", "99"));
+    assert_eq!(against(), [format!("P0601 \"{folder}/pack.yaml\"")]);
+    heir("0.1.1");
+    assert_eq!(against(), [""; 0]);
+    let ran = run(&["diff", &format!("git:v2:{folder}"), &folder], "");
+    assert!(ran.out.contains("heir 0.1.0 -> 0.1.1: another meaning") && ran.out.contains("~ P1"), "{}", ran.out);
+    let ran = run(&["explain", &folder], "");
+    assert!(ran.out.contains("from desk 1.4.2: P1"), "{}", ran.out);
+    // From inside the folder it is the same pack.
+    let ran = Command::new(env!("CARGO_BIN_EXE_probity")).current_dir(&folder).args(["check", "."]).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success() && told.starts_with("heir 0.1.1  1 policy"), "{told}");
+}

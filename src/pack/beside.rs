@@ -1,6 +1,7 @@
 //! The packs that stand beside a pack, among which those that it extends are looked for.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
@@ -35,7 +36,10 @@ pub(super) struct Offer {
 /// Packs that stand beside each other.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
-    all: Vec<Offer>,
+    /// By their folders.
+    all: BTreeMap<PathBuf, Offer>,
+    /// By the folder of a pack those of the packs that it extends, as far as they are there; once somebody asks.
+    extended: OnceCell<BTreeMap<PathBuf, Vec<PathBuf>>>,
     /// Whether the folder that holds them was looked through.
     looked: bool,
 }
@@ -83,13 +87,20 @@ impl Offer {
 impl Offers {
     /// Of packs in memory, with those that are kept inside of them.
     pub(super) fn of<'f>(packs: impl IntoIterator<Item = (&'f Path, &'f Folder)>) -> Offers {
-        let mut offers = Vec::new();
+        let mut offers = Offers::default();
         for (root, folder) in packs {
-            offers.push(Offer::new(root, &shelf(root), folder.manifest()));
+            offers.add(Offer::new(root, &shelf(root), folder.manifest()));
             let kept = root.join(KEPT_BASES);
-            offers.extend(folder.bases.iter().map(|(name, base)| Offer::new(&kept.join(name), &kept, base.manifest())));
+            for (name, base) in &folder.bases {
+                offers.add(Offer::new(&kept.join(name), &kept, base.manifest()));
+            }
         }
-        Offers { all: offers, looked: false }
+        offers
+    }
+
+    fn add(&mut self, offer: Offer) {
+        self.all.insert(offer.root.clone(), offer);
+        self.extended.take();
     }
 
     /// Adds, once, what stands beside a pack that was read from a folder by itself. Of each pack its `pack.yaml` alone is looked
@@ -106,30 +117,30 @@ impl Offers {
             if beside.canonicalize().ok() != own
                 && let Some(manifest) = Folder::read_manifest(&beside, boundary)
             {
-                self.all.push(Offer::new(&beside, &shelf, Some(&manifest)));
+                self.add(Offer::new(&beside, &shelf, Some(&manifest)));
             }
         }
     }
 
     /// Whether any of them extends another one.
     pub(super) fn extend_each_other(&self) -> bool {
-        self.all.iter().any(|offer| !offer.extends.is_empty())
+        self.all.values().any(|offer| !offer.extends.is_empty())
     }
 
     /// The pack that is meant by a pack that asks for one.
     pub(super) fn choose(&self, root: &Path, query: &PackQuery) -> Result<&Offer, NoOffer<'_>> {
         // What is kept with a pack is what it was compiled with.
         let kept = root.join(KEPT_BASES);
-        let own = self.all.iter().find(|offer| offer.root == root);
-        let place = match own {
-            _ if self.all.iter().any(|offer| offer.shelf == kept) => kept,
+        let is_kept = self.all.range(kept.clone()..).next().is_some_and(|(_, offer)| offer.shelf == kept);
+        let place = match self.all.get(root) {
+            _ if is_kept => kept,
             Some(own) => own.shelf.clone(),
             None => shelf(root),
         };
-        let here = || self.all.iter().filter(|offer| offer.shelf == place);
+        let here = || self.all.values().filter(|offer| offer.shelf == place);
         let mut best: Option<&Offer> = None;
         let mut equal = None;
-        for offer in here().filter(|offer| offer.fits(query)) {
+        for offer in self.all.values().filter(|offer| offer.fits(query) && offer.shelf == place) {
             let order = match (best.map(|best| &best.version), &offer.version) {
                 (None, _) => std::cmp::Ordering::Greater,
                 (Some(Some(best)), Some(version)) => query.order(version, best),
@@ -183,8 +194,17 @@ impl Offers {
     }
 
     fn bases(&self, root: &Path) -> Vec<&Offer> {
-        let own = self.all.iter().find(|offer| offer.root == root);
-        own.iter().flat_map(|own| &own.extends).filter_map(|query| self.choose(root, query).ok()).collect()
+        let extended = self.extended.get_or_init(|| {
+            let chosen = |offer: &Offer| -> Vec<PathBuf> {
+                offer
+                    .extends
+                    .iter()
+                    .filter_map(|query| Some(self.choose(&offer.root, query).ok()?.root.clone()))
+                    .collect()
+            };
+            self.all.iter().map(|(root, offer)| (root.clone(), chosen(offer))).collect()
+        });
+        extended.get(root).into_iter().flatten().filter_map(|root| self.all.get(root)).collect()
     }
 }
 

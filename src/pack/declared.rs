@@ -1,6 +1,9 @@
 //! The names that the files of a pack declare, with their places.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     layout::Part,
@@ -46,19 +49,19 @@ impl Declared {
     /// Of the parts of a pack, without what is left out of them.
     pub(super) fn of(parts: &Parts, sources: &Sources) -> Declared {
         let mut declared = Declared::default();
-        parts.policies.iter().for_each(|file| declared.policies(*file, sources));
+        let left_out = &parts.inherited.left_out;
+        parts.policies.iter().for_each(|file| declared.policies(*file, sources, left_out));
+        // Categories that are left out are not among them any more.
         for category in categories(parts) {
             declared.add(Space::Category, category.key.as_str().into(), category.key_span, true);
         }
-        let left_out = &parts.inherited.left_out;
-        declared.names.retain(|_, places| !places.all.iter().any(|place| left_out.contains(place)));
         declared
     }
 
-    fn policies(&mut self, file: FileId, sources: &Sources) {
+    fn policies(&mut self, file: FileId, sources: &Sources, left_out: &BTreeSet<Span>) {
         // What is wrong with it is told where it is compiled.
         let (module, _): (_, Diagnostics) = lang::parse(file, sources.text(file));
-        for item in &module.items {
+        for item in module.items.iter().filter(|item| !left_out.contains(&item.name().span)) {
             let (space, declares) = match item {
                 Item::Policy(_) => (Space::Policy, true),
                 Item::Forget(_) => (Space::Declaration, false),

@@ -14,7 +14,7 @@ use crate::model::{
 };
 
 use super::{
-    beside::Offers,
+    beside::{Offers, extends_others},
     folder::{FileProblem, Folder, KEPT_BASES, sorted_names},
     git::{GitError, GitFiles},
     layout::Part,
@@ -185,14 +185,14 @@ impl RuleFiles {
             let read = base.files.iter().filter(|(path, _)| Part::of(path) != Part::Test);
             files.extend(read.map(|(path, bytes)| (inside.join(path), bytes.clone())));
         };
-        if folder.bases.is_empty() {
+        if !folder.bases.is_empty() {
+            folder.bases.iter().for_each(|(name, base)| keep(name, base));
+        } else if extends_others(&folder.files) {
             let offers = Offers::of(self.packs());
             for base in offers.reached(root) {
                 let found = self.packs().find(|(path, _)| *path == base.root);
                 found.into_iter().for_each(|(_, folder)| keep(Path::new(&base.id()), folder));
             }
-        } else {
-            folder.bases.iter().for_each(|(name, base)| keep(name, base));
         }
         Some(PackFiles(files))
     }
@@ -305,6 +305,24 @@ mod tests {
             RuleFiles::of_packs(Path::new("r"), [("a".to_owned(), PackFiles(files.into()))]).fingerprint()
         };
         assert_ne!(print("ab", "c"), print("a", "bc"));
+    }
+
+    #[test]
+    fn what_is_kept_with_a_pack_counts() {
+        let print = |base: &str, path: &str| {
+            let files = [("pack.yaml", "name: a\n"), (path, base)];
+            let files = files.map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec()));
+            RuleFiles::of_packs(Path::new("r"), [("a".to_owned(), PackFiles(files.into()))]).fingerprint()
+        };
+        let all = [
+            print("x", ".bases/b@1.0.0/pack.yaml"),
+            print("y", ".bases/b@1.0.0/pack.yaml"),
+            print("x", ".bases/b@1.0.1/pack.yaml"),
+            print("x", ".bases/b@1.0.0/tools.yaml"),
+            print("x", "tools.yaml"),
+        ];
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 
     #[test]

@@ -26,7 +26,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     kill::address,
-    support::{GUARD, House, items, pays, reason, request, write_pack},
+    support::{GUARD, House, hits, items, pays, reason, request, write_pack},
 };
 
 const BROKEN: &str = "policy X { deny unless unless }";
@@ -377,6 +377,31 @@ async fn sources_of_what_served_are_kept_by_their_meaning() {
     })
     .unwrap();
     assert_eq!(activated, [first, second]);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_pack_that_extends_serves_when_its_base_is_broken() {
+    let mut house = House::start().await;
+    write_pack(house.rules.path(), "heir", "1.0.0", "policy OWN \"its own\" { severity 1 on call ship deny if true }");
+    let manifest = house.rules.path().join("heir/pack.yaml");
+    let text = fs::read_to_string(&manifest).unwrap().replace("errors:\n  prefix: Error\n", "extends: [guard@^1]\n");
+    fs::write(&manifest, text).unwrap();
+    reload(&house).await.unwrap();
+    let good: Vec<_> = status(&house).await.packs.into_iter().map(|pack| (pack.name, pack.digest)).collect();
+    assert_eq!(good.len(), 2);
+    house.stop().await;
+    let running = start_broken(&mut house, true).await.unwrap();
+    house.take(running);
+    let told = status(&house).await;
+    assert!(told.last_good);
+    let serves: Vec<_> = told.packs.into_iter().map(|pack| (pack.name, pack.digest)).collect();
+    assert_eq!(serves, good);
+    let mut ask = request("s", items(0, [pays(&[500])]));
+    ask.pack = "heir".to_owned();
+    let answer = house.engine().await.observe(ask).await.unwrap().into_inner();
+    assert!(hits(&answer).iter().any(|hit| hit.starts_with("P01")), "{answer:?}");
+    // Of the one that is broken, and of the one that extends it, one error each.
+    assert_eq!(codes(&reload(&house).await.unwrap_err()), ["P0201", "P0012"]);
 }
 
 #[test]
