@@ -16,7 +16,7 @@ use probity::{
         load_rules, run_tests, untested,
     },
     model::{AuditorSees, Gate, Limit},
-    pack::{PackFiles, RuleFiles},
+    pack::{GitFiles, PackFiles, RuleFiles},
 };
 use tempfile::TempDir;
 
@@ -369,6 +369,11 @@ fn packs_in_a_circle_and_a_line_that_is_too_long_are_told_where_they_can_be_mend
     assert_eq!(all.iter().filter(|code| **code == Code::ExtendsDeep).count(), 1);
 }
 
+/// A rules folder that is in memory.
+fn in_memory(dir: &str, files: impl Iterator<Item = (PathBuf, Vec<u8>)>) -> RuleFiles {
+    RuleFiles::of_commit(Path::new(dir), Ok(GitFiles { commit: "c".to_owned(), files: files.collect() }))
+}
+
 #[test]
 fn what_is_kept_of_a_pack_holds_what_it_extends() {
     let dir = folder(&[STARTER, SHOP]);
@@ -398,10 +403,7 @@ fn what_is_kept_of_a_pack_holds_what_it_extends() {
     let again = usable(load_pack_files(Path::new("branch"), read.files()));
     assert_eq!(again.digest(), branch.digest());
     let changed = BTreeMap::from([(PathBuf::from("pack.yaml"), manifest("shop", "0.1.0", "").into_bytes())]);
-    let changed = RuleFiles::of_files(
-        Path::new("kept"),
-        changed.into_iter().map(|(path, bytes)| (Path::new("shop").join(path), bytes)).collect(),
-    );
+    let changed = in_memory("kept", changed.into_iter().map(|(path, bytes)| (Path::new("shop").join(path), bytes)));
     let changed = changed.pack(Path::new("kept/shop")).unwrap();
     let beside = || [("branch".to_owned(), read.clone()), ("shop".to_owned(), changed.clone())];
     let among = RuleFiles::of_packs(Path::new("kept"), beside());
@@ -415,10 +417,9 @@ fn what_is_kept_of_a_pack_holds_what_it_extends() {
 
 #[test]
 fn one_pack_of_several_in_memory_is_read_with_those_beside_it() {
-    let files: BTreeMap<PathBuf, Vec<u8>> =
-        STARTER.iter().chain(SHOP).map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec())).collect();
+    let files = STARTER.iter().chain(SHOP).map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec()));
+    let files = in_memory("memory", files);
     let dir = folder(&[STARTER, SHOP]);
-    let files = RuleFiles::of_files(Path::new("memory"), files);
     let shop = usable(load_pack_of(files, Path::new("memory/shop")));
     assert_eq!(shop.digest(), usable(load_pack(&dir.path().join("shop"))).digest());
     // A pack alone in memory has none beside it.

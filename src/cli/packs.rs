@@ -12,7 +12,7 @@ use crate::{
     diag::suggest,
     engine::{Loaded, Pack, RuleSet, load_pack, load_pack_of, load_rule_files, load_rules},
     model::PackQuery,
-    pack::{GitError, RuleFiles, extends_others, read_folder, read_packs},
+    pack::{GitError, GitFiles, RuleFiles, extends_others, read_folder, read_packs},
 };
 
 use super::{Failure, output};
@@ -54,7 +54,7 @@ pub fn version(which: &str, folder: Option<&Path>) -> Result<Vec<Arc<Pack>>, Fai
     let failed = |e: GitError| Failure::bad_input(format!("{which}: {e}"));
     let read = read_folder(path, reference).map_err(failed)?;
     if !read.files.keys().any(|file| file.starts_with("pack.yaml") || file.starts_with("policies")) {
-        let files = RuleFiles::of_files(Path::new(which), read.files);
+        let files = RuleFiles::of_commit(Path::new(which), Ok(read));
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -68,10 +68,12 @@ pub fn version(which: &str, folder: Option<&Path>) -> Result<Vec<Arc<Pack>>, Fai
         true => read_packs(&holder, reference).map_err(failed)?.files,
         false => BTreeMap::new(),
     };
-    let own = read.files.into_iter().map(|(file, bytes)| (name.join(file), bytes));
+    let GitFiles { commit, files } = read;
+    let own = files.into_iter().map(|(file, bytes)| (name.join(file), bytes));
     let files = beside.into_iter().filter(|(file, _)| !file.starts_with(&name)).chain(own).collect();
     let shown = PathBuf::from(format!("git:{reference}:{}", holder.display()));
-    Ok(vec![must(which, load_pack_of(RuleFiles::of_files(&shown, files), &shown.join(name)))?])
+    let files = RuleFiles::of_commit(&shown, Ok(GitFiles { commit, files }));
+    Ok(vec![must(which, load_pack_of(files, &shown.join(name)))?])
 }
 
 /// The folder that holds a folder, and the name of that in it.

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -97,28 +96,9 @@ impl RuleFiles {
         self.commit.as_ref()
     }
 
-    /// Packs from the files of their folders, which stand in `dir`: `PACK/pack.yaml`.
-    pub fn of_files(dir: &Path, files: BTreeMap<PathBuf, Vec<u8>>) -> RuleFiles {
-        let mut packs: BTreeMap<String, PackFiles> = BTreeMap::new();
-        for (path, bytes) in files {
-            let mut names = path.components();
-            let pack = names.next().map(|name| name.as_os_str().to_string_lossy().into_owned());
-            let inside = names.as_path();
-            // What stands beside the folders of packs belongs to none, and names that begin with a dot are passed over.
-            let hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
-            if let Some(pack) = pack
-                && !inside.as_os_str().is_empty()
-                && !path.iter().any(hidden)
-            {
-                packs.entry(pack).or_default().0.insert(inside.to_owned(), bytes);
-            }
-        }
-        RuleFiles::of_packs(dir, packs)
-    }
-
-    /// Whether there is nothing in it.
+    /// Whether it holds no pack.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.packs().next().is_none()
     }
 
     /// The folder, as shown.
