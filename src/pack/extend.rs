@@ -350,10 +350,9 @@ fn join_keywords(added: &[Added], parts: &mut Parts) {
     entries.extend(declared::categories(parts).iter().cloned());
     let Settings { file, root } = own.unwrap_or(base);
     let Some(mut root) = root.as_deref().cloned() else { return };
-    match entry_mut(&mut root, "categories").map(|entry| &mut entry.value.kind) {
-        Some(Kind::Map(own)) => *own = entries,
-        // It is of another type, which is told when it is read.
-        Some(_) | None => {}
+    // What is of another type is told when it is read.
+    if let Some(Kind::Map(own)) = entry_mut(&mut root, "categories").map(|entry| &mut entry.value.kind) {
+        *own = entries;
     }
     parts.settings.insert(Part::Keywords, Settings { file, root: Some(Rc::new(root)) });
 }
