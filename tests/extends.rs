@@ -369,6 +369,25 @@ fn packs_in_a_circle_and_a_line_that_is_too_long_are_told_where_they_can_be_mend
     assert_eq!(all.iter().filter(|code| **code == Code::ExtendsDeep).count(), 1);
 }
 
+#[test]
+fn a_file_of_the_pack_that_cannot_be_read_is_told_alone() {
+    let torn = SHOP[0].1.replace("name: shop", "name: [shop");
+    let damaged = SHOP[1].1.replace("{\"shop.example\"}", "}");
+    for (path, text, code) in [
+        ("shop/keywords.yaml", b"categories: [".as_slice(), Code::YamlSyntax),
+        ("shop/policies/shop.policy", b"\xff", Code::FileNotUtf8),
+        ("shop/policies/shop.policy", damaged.as_bytes(), Code::Syntax),
+        ("shop/pack.yaml", torn.as_bytes(), Code::YamlSyntax),
+    ] {
+        let dir = folder(&[STARTER, SHOP]);
+        fs::remove_file(dir.path().join("shop/tests/t.yaml")).unwrap();
+        fs::write(dir.path().join(path), text).unwrap();
+        let loaded = load_pack(&dir.path().join("shop"));
+        let told = loaded.diagnostics.render(&loaded.sources, probity::diag::Style::Plain);
+        assert_eq!(errors(&loaded.diagnostics), [code], "{path}\n{told}");
+    }
+}
+
 /// A rules folder that is in memory.
 fn in_memory(dir: &str, files: impl Iterator<Item = (PathBuf, Vec<u8>)>) -> RuleFiles {
     RuleFiles::of_commit(Path::new(dir), Ok(GitFiles { commit: "c".to_owned(), files: files.collect() }))

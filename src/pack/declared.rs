@@ -51,6 +51,10 @@ impl Declared {
         let mut declared = Declared::default();
         let left_out = &parts.inherited.left_out;
         parts.policies.iter().for_each(|file| declared.policies(*file, sources, left_out));
+        let keywords = parts.settings.get(&Part::Keywords);
+        if !parts.complete || keywords.is_some_and(|keywords| keywords.root.is_none()) {
+            declared.unread.push(None);
+        }
         // Categories that are left out are not among them any more.
         for category in categories(parts) {
             declared.add(Space::Category, category.key.as_str().into(), category.key_span, true);

@@ -45,8 +45,13 @@ impl Added {
 impl Reading {
     /// Adds what a pack extends to its own parts. If something of that cannot be used, nothing is added.
     pub(super) fn extend_pack(&mut self, root: &Path, own: Parts) -> Parts {
-        let tree = own.settings.get(&Part::Manifest).and_then(|settings| settings.root.clone());
-        let asked = tree.as_ref().map_or(Some(Vec::new()), |root| manifest::extends(root, &mut self.diags));
+        let Some(manifest) = own.settings.get(&Part::Manifest) else { return own };
+        let asked = match &manifest.root {
+            Some(root) => manifest::extends(root, &mut self.diags),
+            // It is no YAML. What it may extend is missing then, and that is not to be told again.
+            None if self.sources.text(manifest.file).contains("extends") => None,
+            None => Some(Vec::new()),
+        };
         if asked.as_ref().is_some_and(Vec::is_empty) {
             return own;
         }
