@@ -205,6 +205,24 @@ fn versions_in_git_are_compared_with_folders() {
 }
 
 #[test]
+fn rules_at_a_commit_are_rules() {
+    let repository = Repository::new();
+    let at = |reference: &str| format!("git:{}@{reference}:rules", repository.0.path().display());
+    for command in [vec!["check"], vec!["test"], vec!["replay", "/dev/null", "--rules"]] {
+        let place = at("v1");
+        let arguments = [command.as_slice(), &[place.as_str()]].concat();
+        let ran = run(&arguments, "");
+        assert_eq!(ran.code, 0, "{command:?}: {}{}", ran.out, ran.err);
+    }
+    let ran = run(&["check", &at("v9")], "");
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.out.contains("git knows no commit `v9`"), "{}", ran.out);
+    let ran = run(&["check", "git:v1"], "");
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("git:REPOSITORY@REF:FOLDER"), "{}", ran.err);
+}
+
+#[test]
 fn packs_that_extend_others_are_found_with_them_at_a_commit() {
     let repository = Repository::new();
     let heir = |version: &str| {

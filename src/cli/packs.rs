@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    config::RulesAt,
     diag::suggest,
     engine::{Loaded, Pack, RuleSet, load_pack, load_pack_of, load_rule_files, load_rules},
     model::PackQuery,
@@ -17,8 +18,15 @@ use crate::{
 
 use super::{Failure, output};
 
-/// Loads the pack in a folder, or all packs of a folder of packs.
+/// Loads the pack in a folder, or all packs of a folder of packs, which may be `git:REPOSITORY@REF:FOLDER`.
 pub fn load(path: &Path) -> Result<Loaded<Vec<Arc<Pack>>>, Failure> {
+    let given = path.to_str().filter(|given| given.starts_with("git:"));
+    if let Some(given) = given {
+        let Some(RulesAt::Git { repository, reference, folder }) = RulesAt::read(given) else {
+            return Err(Failure::bad_input(format!("`{given}` is not git:REPOSITORY@REF:FOLDER")));
+        };
+        return Ok(listed(load_rule_files(RuleFiles::in_git(path, &repository, &reference, &folder))));
+    }
     match path.metadata() {
         Err(e) => return Err(Failure::bad_input(format!("{}: {e}", path.display()))),
         Ok(meta) if !meta.is_dir() => {
@@ -31,9 +39,12 @@ pub fn load(path: &Path) -> Result<Loaded<Vec<Arc<Pack>>>, Failure> {
         let Loaded { result, diagnostics, sources } = load_pack(path);
         Loaded { result: result.map(|pack| vec![pack]), diagnostics, sources }
     } else {
-        let Loaded { result, diagnostics, sources } = load_rules(path);
-        Loaded { result: result.map(|set| set.iter().cloned().collect()), diagnostics, sources }
+        listed(load_rules(path))
     })
+}
+
+fn listed(Loaded { result, diagnostics, sources }: Loaded<RuleSet>) -> Loaded<Vec<Arc<Pack>>> {
+    Loaded { result: result.map(|set| set.iter().cloned().collect()), diagnostics, sources }
 }
 
 /// A folder with a manifest is a pack, and so is one that has only lost it.
@@ -58,9 +69,7 @@ pub fn version(which: &str, folder: Option<&Path>) -> Result<Vec<Arc<Pack>>, Fai
         if files.is_empty() {
             return Ok(Vec::new());
         }
-        let Loaded { result, diagnostics, sources } = load_rule_files(files);
-        let result = result.map(|set| set.iter().cloned().collect());
-        return must(which, Loaded { result, diagnostics, sources });
+        return must(which, listed(load_rule_files(files)));
     }
     let (holder, name) = holder(path);
     // What it extends stands beside it, at the same commit.

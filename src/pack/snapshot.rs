@@ -15,7 +15,7 @@ use crate::model::{
 use super::{
     beside::{Offers, extends_others},
     folder::{FileProblem, Folder, KEPT_BASES, sorted_names},
-    git::{GitError, GitFiles},
+    git::{self, GitError, GitFiles},
     layout::Part,
 };
 
@@ -63,6 +63,14 @@ impl RuleFiles {
     pub fn of_packs(dir: &Path, packs: impl IntoIterator<Item = (String, PackFiles)>) -> RuleFiles {
         let entry = |(name, files): (String, PackFiles)| (dir.join(name), Entry::Pack(Folder::from(&files.0)));
         RuleFiles { dir: dir.to_owned(), entries: packs.into_iter().map(entry).collect(), problem: None, commit: None }
+    }
+
+    /// A folder of a repository, as it is at a commit, tag or branch. `dir` is where diagnostics show it.
+    pub fn in_git(dir: &Path, repository: &Path, reference: &str, folder: &Path) -> RuleFiles {
+        // By the commit's id: what a branch stands for may change in between.
+        let commit = git::resolve(repository, reference);
+        let read = commit.and_then(|commit| git::read_folder(&repository.join(folder), &commit));
+        RuleFiles::of_commit(dir, read)
     }
 
     /// A rules folder as it was at a commit, held to the same limits. `dir` is where diagnostics show it.

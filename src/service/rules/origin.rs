@@ -46,15 +46,12 @@ impl Origin {
             return RuleFiles::read(self.at.path());
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let resolved = pack::resolve(repository, reference);
-        if let (Some(files), Ok(commit)) = (known.as_ref(), &resolved)
-            && files.commit().is_some_and(|of| **of == **commit)
+        if let (Some(files), Ok(commit)) = (known.as_ref(), pack::resolve(repository, reference))
+            && files.commit().is_some_and(|of| **of == *commit)
         {
             return files.clone();
         }
-        // By its id: what a branch stands for may change in between.
-        let read = resolved.and_then(|commit| pack::read_folder(&repository.join(folder), &commit));
-        let files = RuleFiles::of_commit(&self.shown(), read);
+        let files = RuleFiles::in_git(&self.shown(), repository, reference, folder);
         *known = files.commit().is_some().then(|| files.clone());
         files
     }
