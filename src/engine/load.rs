@@ -51,6 +51,11 @@ impl RuleSet {
         of.get(..of.partition_point(|pack| **pack.name() == *name)).unwrap_or_default()
     }
 
+    /// Whether it holds no pack.
+    pub fn is_empty(&self) -> bool {
+        self.packs.is_empty()
+    }
+
     /// The packs, by name and then from the least version.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Pack>> {
         self.packs.iter()

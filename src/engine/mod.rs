@@ -32,7 +32,7 @@ pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_pack_of, load_r
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
 pub use packtest::{TestReport, TestResult, run_tests, run_tests_while, test_coverage, untested};
 pub use recount::{Figures, PolicyVerdicts, Recount, TraceDiff, VerdictAt};
-pub use session::{Session, SessionError};
+pub use session::{Session, SessionError, Told};
 pub use verdicts::{Verdict, verdicts};
 pub use versions::{check_version, predecessor};
 pub use walk::{Outcome, Visit, VisitCondition, nearest_miss, walk_through};

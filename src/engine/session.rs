@@ -49,6 +49,17 @@ struct TurnState {
     answers: BTreeMap<u32, CallAnswer>,
 }
 
+/// What the callers of a session were told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Hits so far, by policy.
+    pub hits: Vec<(PolicyId, u32)>,
+    /// The latest turn.
+    pub turn: Turn,
+    /// Answers for its calls, by their places.
+    pub answers: Vec<(u32, Gate)>,
+}
+
 /// Why an item is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
@@ -61,19 +72,39 @@ pub enum SessionError {
 }
 
 impl Session {
-    /// Hits so far, by policy.
-    pub fn hits(&self) -> Vec<(PolicyId, u32)> {
-        let named = |(id, n): (&usize, &u32)| Some((self.pack.policies().nth(*id)?.id, *n));
+    /// What its callers were told so far.
+    pub fn told(&self) -> Told {
+        let named = |(id, n): (&usize, &u32)| Some((self.pack.program().policies.get(*id)?.id.clone(), *n));
         let mut hits: Vec<_> = self.hits.iter().filter_map(named).collect();
         hits.sort();
-        hits
+        let answers = self.turn.answers.values().map(|answer| (answer.index, answer.gate)).collect();
+        Told { hits, turn: self.turn.turn, answers }
     }
 
-    /// Sets how often policies have hit so far; of those that are not named, never. Policies that the pack does not have
-    /// are left out.
-    pub fn set_hits(&mut self, hits: &[(PolicyId, u32)]) {
-        let place = |policy: &PolicyId| self.pack.policies().position(|known| known.id == *policy);
-        self.hits = hits.iter().filter_map(|(policy, n)| Some((place(policy)?, *n))).collect();
+    /// Sets what its callers were told, where what it judged so far was not what they were told: it was judged again,
+    /// under other rules. Hits are counted on from those that were told, and calls of the present turn keep their answers.
+    /// What would be told once alone (in a turn, or for a key) is told again where it may not have been told: a call must
+    /// not be denied without a hit that says why.
+    pub fn set_told(&mut self, told: &Told) {
+        let counts: HashMap<&PolicyId, u32> = told.hits.iter().map(|(policy, n)| (policy, *n)).collect();
+        for (id, policy) in self.pack.program().policies.iter().enumerate() {
+            let n = counts.get(&policy.id).copied().unwrap_or_default();
+            let judged = self.hits.insert(id, n).unwrap_or_default();
+            if judged != n || policy.effect != Effect::Deny {
+                self.turn.hits.remove(&id);
+                self.state.forget_reports(id);
+            }
+        }
+        self.hits.retain(|_, n| *n > 0);
+        self.turn.signals.clear();
+        self.turn.undecided.clear();
+        if told.turn == self.turn.turn {
+            for (index, gate) in &told.answers {
+                if let Some(answer) = self.turn.answers.get_mut(index) {
+                    answer.gate = *gate;
+                }
+            }
+        }
     }
 
     /// A new session under the pack's own limits.

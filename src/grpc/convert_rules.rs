@@ -182,8 +182,18 @@ pub(super) fn refused_load(refused: &RefusedLoad) -> wire::RefusedLoad {
 
 pub(super) fn shadow(status: &ShadowStatus) -> wire::GetShadowResponse {
     let ShadowStatus { location, candidate, stale, totals } = status;
-    let Totals { generation: _, sessions, items, differing_items, calls, changed_calls, policies, skipped, unfollowed } =
-        totals;
+    let Totals {
+        generation: _,
+        sessions,
+        items,
+        differing_items,
+        calls,
+        changed_calls,
+        policies,
+        skipped,
+        absent,
+        unfollowed,
+    } = totals;
     let call = |((live, candidate), count): (&(Gate, Gate), &u64)| wire::ShadowCallCount {
         live: convert::effect(*live).into(),
         candidate: convert::effect(*candidate).into(),
@@ -211,6 +221,7 @@ pub(super) fn shadow(status: &ShadowStatus) -> wire::GetShadowResponse {
         policies: policies.iter().map(policy).collect(),
         skipped_item_count: *skipped,
         unfollowed_item_count: *unfollowed,
+        absent_item_count: *absent,
     }
 }
 

@@ -99,10 +99,16 @@ impl State {
 
     /// Remembers that a `once per` policy was reported for a key.
     pub(super) fn report(&mut self, policy: Id, key: Vec<Value>) {
-        let weight = 64 + key.iter().map(Value::weight).sum::<usize>();
+        let weight = report_weight(&key);
         if self.reported.entry(policy).or_default().insert(key) {
             self.bytes += weight;
         }
+    }
+
+    /// Forgets for which keys a `once per` policy was reported.
+    pub fn forget_reports(&mut self, policy: Id) {
+        let forgotten = self.reported.remove(&policy).unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(forgotten.iter().map(|key| report_weight(key)).sum());
     }
 
     /// Changes a fact and keeps the size in step.
@@ -121,4 +127,9 @@ impl CellState {
             CellState::LookBack(held) => held.bytes(),
         }
     }
+}
+
+/// What remembering a report costs.
+fn report_weight(key: &[Value]) -> usize {
+    64 + key.iter().map(Value::weight).sum::<usize>()
 }

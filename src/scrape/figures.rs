@@ -78,6 +78,7 @@ impl Figures {
             ("differing", totals.differing_items),
             ("skipped", totals.skipped),
             ("unfollowed", totals.unfollowed),
+            ("absent", totals.absent),
         ];
         let items = items.map(|(outcome, n)| (vec![("outcome", outcome.to_owned())], n));
         // From each candidate on they begin anew, as counters may.

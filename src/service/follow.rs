@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::{
     audit::{Mode, PackRef},
-    model::PolicyId,
+    engine::Told,
 };
 
 use super::{
@@ -27,12 +27,12 @@ use super::{
 /// What a session takes along to other rules.
 #[derive(Clone, Debug, Default)]
 pub struct Luggage {
-    /// Its last answers.
-    pub(super) answered: Answered,
+    /// Its last answers, if they are there.
+    pub(super) answered: Option<Answered>,
     /// Its last requests that had a name.
     pub(super) named: Recent,
-    /// Its hits so far, by policy.
-    pub(super) hits: Vec<(PolicyId, u32)>,
+    /// What its callers were told.
+    pub(super) told: Told,
 }
 
 /// A session that has moved and has not answered since.
@@ -40,8 +40,8 @@ pub struct Luggage {
 pub struct Moved {
     /// The rules of before.
     pub from: Arc<PackRef>,
-    /// Hits so far, by policy.
-    pub hits: Vec<(PolicyId, u32)>,
+    /// What its callers were told so far.
+    pub told: Told,
 }
 
 impl Service {
@@ -65,7 +65,7 @@ impl Service {
     pub(super) fn sleeps(&self, slot: &Arc<Slot>) -> bool {
         // One that broke is left as it is.
         let Ok(mut live) = slot.live.lock() else { return false };
-        let Live { judging, journal, named, moved, closed, left } = &mut *live;
+        let Live { judging, journal, named, moved, closed, left, followed: _ } = &mut *live;
         if *left {
             return true;
         }
@@ -75,8 +75,8 @@ impl Service {
         *left = true;
         if judging.next() > 0 {
             // A move that nobody has heard of yet is one with this.
-            let hits = moved.take().map_or_else(|| judging.hits(), |moved| moved.hits);
-            let luggage = Luggage { answered: judging.take_answered(), named: std::mem::take(named), hits };
+            let told = moved.take().map_or_else(|| judging.told(), |moved| moved.told);
+            let luggage = Luggage { answered: Some(judging.take_answered()), named: std::mem::take(named), told };
             self.dormant.sleeps(slot.id.clone(), slot.touched(), luggage);
         }
         self.sessions.take_this(slot);

@@ -13,6 +13,7 @@
 //!        | kind 4: trigger:text  tokens:8 bytes  external:byte  reputation:maybe real  at:real
 //!        | kind 5: nothing (a probe that was due has failed; its seq and print mean nothing)
 //! moved  = version:byte=1  0:byte  pack:name, version, digest  limits:text  hits:list of (policy:text  n:number)
+//!          turn:number  answers:list of (index:number  gate:byte, 1 allow, 2 review, 3 deny)
 //! ```
 //!
 //! A journal that outgrows its bound is dropped but for a head that says so: such a session goes on, and cannot be
@@ -28,7 +29,8 @@ use crate::{
         bytes::{BytesError, Reader, put_len, put_number, put_text},
     },
     drift::{RuntimeEvent, Trigger},
-    model::{Digest, PolicyId, json},
+    engine::Told,
+    model::{Digest, Gate, json},
 };
 
 use super::{
@@ -85,8 +87,8 @@ pub struct Moved {
     pub pack: Arc<PackRef>,
     /// The limits from then on.
     pub limits: String,
-    /// Hits up to then, by policy.
-    pub hits: Vec<(PolicyId, u32)>,
+    /// What callers were told up to then.
+    pub told: Told,
 }
 
 /// Writes the journal of one session.
@@ -132,7 +134,8 @@ impl Journal {
     }
 
     /// What is written when the session has moved to the rules of this journal's head.
-    pub fn moved(&mut self, key: &SessionKey, hits: &[(PolicyId, u32)]) -> Vec<JournalWrite> {
+    pub fn moved(&mut self, key: &SessionKey, told: &Told) -> Vec<JournalWrite> {
+        let Told { hits, turn, answers } = told;
         // A list of items is never empty.
         let mut entry = vec![VERSION, 0];
         put_pack(&mut entry, &self.head.pack);
@@ -141,6 +144,16 @@ impl Journal {
         for (policy, n) in hits {
             put_text(&mut entry, policy);
             put_number(&mut entry, (*n).into());
+        }
+        put_number(&mut entry, (*turn).into());
+        put_len(&mut entry, answers.len());
+        for (index, gate) in answers {
+            put_number(&mut entry, (*index).into());
+            entry.push(match gate {
+                Gate::Allow => 1,
+                Gate::Review => 2,
+                Gate::Deny => 3,
+            });
         }
         self.add(key, &entry)
     }
@@ -306,6 +319,15 @@ fn put_item(out: &mut Vec<u8>, item: &Item) {
     }
 }
 
+fn read_gate(reader: &mut Reader<'_>) -> Result<Gate, BytesError> {
+    match reader.byte()? {
+        1 => Ok(Gate::Allow),
+        2 => Ok(Gate::Review),
+        3 => Ok(Gate::Deny),
+        _ => Err(BytesError::Wide),
+    }
+}
+
 fn read_items(bytes: &[u8]) -> Result<Kept, BytesError> {
     let mut reader = versioned(bytes)?;
     let items = reader.list(read_item)?;
@@ -313,7 +335,11 @@ fn read_items(bytes: &[u8]) -> Result<Kept, BytesError> {
         let moved = Moved {
             pack: read_pack(&mut reader)?,
             limits: reader.text()?.to_owned(),
-            hits: reader.list(|r| Ok::<_, BytesError>((r.text()?.into(), r.number32()?)))?,
+            told: Told {
+                hits: reader.list(|r| Ok::<_, BytesError>((r.text()?.into(), r.number32()?)))?,
+                turn: reader.number32()?,
+                answers: reader.list(|r| Ok::<_, BytesError>((r.number32()?, read_gate(r)?)))?,
+            },
         };
         return if reader.is_empty() { Ok(Kept::Moved(moved)) } else { Err(BytesError::Wide) };
     }
@@ -455,10 +481,11 @@ mod tests {
         let mut journal = Journal::new("s".into(), head(), 1 << 20);
         let mut writes = journal.judged(&key(), &items().iter().take(1).collect::<Vec<_>>());
         let hits = vec![("A".into(), 3), ("B".into(), 1)];
-        writes.extend(journal.moved(&key(), &hits));
+        let told = Told { hits, turn: 4, answers: vec![(0, Gate::Allow), (2, Gate::Deny)] };
+        writes.extend(journal.moved(&key(), &told));
         let read = read(&key(), "s", &kept(writes)).1.unwrap();
         let Some(Kept::Moved(moved)) = read.last() else { panic!("{read:?}") };
-        assert_eq!(*moved, Moved { pack: head().pack, limits: "few".to_owned(), hits });
+        assert_eq!(*moved, Moved { pack: head().pack, limits: "few".to_owned(), told });
     }
 
     #[test]

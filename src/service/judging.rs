@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use crate::{
     audit::ItemKind,
-    engine::{Pack, Session, SessionError},
+    engine::{Pack, Session, SessionError, Told},
     ingest::{Proposal, Refused},
-    model::{Digest, Num, PolicyId, Step, Turn, Value},
+    model::{Digest, Num, Step, Turn, Value},
 };
 
 use super::{
@@ -290,15 +290,15 @@ impl Judging {
         self.session = None;
     }
 
-    /// Hits so far, by policy.
-    pub fn hits(&self) -> Vec<(PolicyId, u32)> {
-        self.session.as_ref().map(Session::hits).unwrap_or_default()
+    /// What its callers were told so far.
+    pub fn told(&self) -> Told {
+        self.session.as_ref().map(Session::told).unwrap_or_default()
     }
 
-    /// Sets how often policies have hit so far; of those that are not named, never.
-    pub fn set_hits(&mut self, hits: &[(PolicyId, u32)]) {
+    /// Sets what its callers were told, where it was judged again under other rules.
+    pub fn set_told(&mut self, told: &Told) {
         if let Some(session) = &mut self.session {
-            session.set_hits(hits);
+            session.set_told(told);
         }
     }
 

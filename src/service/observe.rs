@@ -198,7 +198,7 @@ impl Service {
         place: Place<'_>,
     ) -> Result<Pending, ObserveError> {
         let mut answers = Vec::with_capacity(items.len());
-        let mut followed = None;
+        let mut told_from = None;
         let (outcome, ticket, ended) = {
             let mut live = slot.live.lock().map_err(|_| ObserveError::Broken { session: slot.id.to_string() })?;
             if live.closed {
@@ -208,7 +208,7 @@ impl Service {
             if live.left {
                 return Err(ObserveError::Left);
             }
-            let Live { judging, journal, named: recent, moved, .. } = &mut *live;
+            let Live { judging, journal, named: recent, moved, followed, .. } = &mut *live;
             if let Some(named) = named
                 && recent.contradicts(named)
             {
@@ -235,11 +235,17 @@ impl Service {
             let judged = before..judging.next();
             let judged: Vec<&Item> = items.iter().filter(|item| judged.contains(&item.seq)).collect();
             let mut kept = Vec::new();
-            if let Some(Moved { from, hits }) = moved.take_if(|_| !drafts.is_empty()) {
+            if let Some(Moved { from, told }) = moved.take_if(|_| !drafts.is_empty()) {
                 let to = slot.pack.clone();
-                kept.extend(journal.moved(&self.keys.session, &hits));
+                kept.extend(journal.moved(&self.keys.session, &told));
                 drafts.insert(0, Draft::Moved { session: slot.id.clone(), from: from.clone(), to });
-                followed = Some(from);
+                *followed = Some((before, from));
+            }
+            // Whoever asks for the first answer since the move once more may not have had it.
+            if let Some((first, from)) = followed.as_ref()
+                && answers.iter().any(|answer| answer.seq == *first)
+            {
+                told_from = Some(from.clone());
             }
             kept.extend(match judging.has_ended() {
                 true => journal.closed(),
@@ -254,7 +260,13 @@ impl Service {
         let outcome = match outcome {
             Ok(()) => {
                 let recorded = Recorded::Queued;
-                Ok(Observed { session: slot.id.clone(), pack: slot.pack.clone(), followed, answers, recorded })
+                Ok(Observed {
+                    session: slot.id.clone(),
+                    pack: slot.pack.clone(),
+                    followed: told_from,
+                    answers,
+                    recorded,
+                })
             }
             Err(e) => Err(ObserveError::Item(e)),
         };

@@ -2,12 +2,19 @@
 //! within the idle time. Closing, whatever the reason, is recorded, and drops what was kept.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crate::audit::{CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, PackRef};
+use crate::{
+    audit::{
+        Body, CloseReason, Closed, Draft, JournalChange, JournalEntry, JournalWrite, PackRef, Posting, Store,
+        StoreError, scan_posted,
+    },
+    engine::Told,
+};
 
 use super::{
     QueryError, Service,
@@ -228,6 +235,16 @@ impl Service {
             Ok(rules) => rules,
             Err(reason) => return Ok(Err((Some(was.rules), reason))),
         };
+        // After a restart, the records say what callers were told.
+        let luggage = match luggage {
+            None if rules.named != was.rules => {
+                let of = id.clone();
+                let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
+                let told = self.read(move |store| told(store, &of)).await.map_err(unread)?;
+                Some(Luggage { told, ..Luggage::default() })
+            }
+            luggage => luggage,
+        };
         // Judging a long session again takes its time.
         let under = rules.clone();
         let judge = move || judge_again(was, &under, &limits, (&id, seed), luggage);
@@ -384,6 +401,30 @@ fn read(key: &SessionKey, session: &str, entries: Vec<JournalEntry>) -> Result<W
     Ok(Was { rules: rules.clone(), limits: limits.clone(), head, entries, kept })
 }
 
+/// What the callers of a session were told since it began, as its records say.
+fn told(store: &dyn Store, session: &Arc<str>) -> Result<Told, StoreError> {
+    let (mut hits, mut turn, mut answers) = (BTreeMap::new(), 0, BTreeMap::new());
+    scan_posted(store, &Posting::Session(session.clone()), 1, |record| {
+        if let Body::Judged(judged) = record.body
+            && judged.session == *session
+        {
+            if judged.seq == 0 {
+                hits.clear();
+            }
+            if judged.seq == 0 || judged.turn != turn {
+                turn = judged.turn;
+                answers.clear();
+            }
+            answers.extend(judged.calls.iter().map(|call| (call.index, call.gate)));
+            for hit in judged.hits {
+                hits.insert(hit.policy, hit.n.saturating_add(1));
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(Told { hits: hits.into_iter().collect(), turn, answers: answers.into_iter().collect() })
+}
+
 /// Makes a session what it was, under its rules or newer ones.
 fn judge_again(
     was: Was,
@@ -403,7 +444,7 @@ fn judge_again(
     for kept in &kept {
         match kept {
             Kept::GivenBack => judging.give_back(),
-            Kept::Moved(moved) => judging.set_hits(&moved.hits),
+            Kept::Moved(moved) => judging.set_told(&moved.told),
             // What was judged once is judged again: an error means that the journal is of something else.
             Kept::Items(items) if judging.answer(items, &mut Vec::new()).is_ok() => {}
             Kept::Items(_) => return Err((Some(before), CloseReason::Unreadable)),
@@ -411,13 +452,15 @@ fn judge_again(
     }
     let journal = Journal::after(session.clone(), now.clone(), limits.journal, &entries);
     let mut live = Live::new(judging, journal);
-    if let Some(Luggage { answered, named, hits }) = luggage {
-        live.judging.set_answered(answered);
-        live.judging.set_hits(&hits);
+    if let Some(Luggage { answered, named, told }) = luggage {
+        if let Some(answered) = answered {
+            live.judging.set_answered(answered);
+        }
         live.named = named;
-    }
-    if moves {
-        live.moved = Some(Moved { from: before, hits: live.judging.hits() });
+        if moves {
+            live.judging.set_told(&told);
+            live.moved = Some(Moved { from: before, told });
+        }
     }
     Ok((now, live))
 }

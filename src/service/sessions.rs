@@ -79,6 +79,8 @@ pub struct Live {
     pub named: Recent,
     /// The rules that it was under before, until its first answer since.
     pub moved: Option<Moved>,
+    /// The item whose answer was the first since it moved, and the rules before that.
+    pub followed: Option<(u64, Arc<PackRef>)>,
     /// It takes nothing more, and is not in the table any longer.
     pub closed: bool,
     /// It goes on under other rules, and is not in the table any longer.
@@ -88,7 +90,7 @@ pub struct Live {
 impl Live {
     /// Of a session that begins, or goes on after a restart.
     pub fn new(judging: Judging, journal: Journal) -> Live {
-        Live { judging, journal, named: Recent::default(), moved: None, closed: false, left: false }
+        Live { judging, journal, named: Recent::default(), moved: None, followed: None, closed: false, left: false }
     }
 }
 

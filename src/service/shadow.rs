@@ -11,7 +11,7 @@ mod compare;
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
@@ -109,7 +109,11 @@ impl Shadow {
         let alone = self.rules.alone().await;
         match self.rules.prepare(&alone, trigger).await? {
             Prepared::Same(_) => self.rules.confirm(&alone),
-            Prepared::New { served, .. } => self.rules.serve(&alone, served),
+            Prepared::New { served, .. } => {
+                // What is counted from now on is of this candidate.
+                *self.totals() = Totals { generation: served.generation, ..Totals::default() };
+                self.rules.serve(&alone, served);
+            }
             Prepared::Refused(refused) => {
                 self.rules.refuse(&alone, refused.clone());
                 return Err(LoadError::Refused(refused));
@@ -124,8 +128,13 @@ impl Shadow {
             location: self.rules.location(),
             candidate: self.rules.current(),
             stale: self.rules.stale().borrow().clone(),
-            totals: self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            totals: self.totals().clone(),
         }
+    }
+
+    fn totals(&self) -> MutexGuard<'_, Totals> {
+        // At worst a count is off by one.
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Differences from now on.
@@ -136,12 +145,16 @@ impl Shadow {
     /// Hands items over that were answered. `seed` is the session's.
     pub(super) fn answered(&self, slot: &Slot, seed: u64, items: Vec<Item>, answers: &[Answer]) {
         let candidates = self.rules.current();
-        let Some(candidate) = candidates.set.get(&slot.asked).filter(|c| *c.digest() != slot.pack.digest) else {
-            return;
-        };
         let now = answers.iter().filter(|answer| answer.judged.is_some());
         let steps: Vec<(u64, Arc<Step>)> = now.map(|answer| (answer.seq, answer.step.clone())).collect();
-        if steps.is_empty() {
+        if steps.is_empty() || candidates.set.is_empty() {
+            return;
+        }
+        let Some(candidate) = candidates.set.get(&slot.asked) else {
+            self.totals().absent += steps.len() as u64;
+            return;
+        };
+        if *candidate.digest() == slot.pack.digest {
             return;
         }
         let (count, bytes) = (steps.len() as u64, items.iter().map(|item| item.body.size()).sum());
@@ -160,7 +173,7 @@ impl Shadow {
         let taken = if full { Err(TrySendError::Full(answered)) } else { self.queue.try_send(answered) };
         if taken.is_err() {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.totals.lock().unwrap_or_else(PoisonError::into_inner).skipped += count;
+            self.totals().skipped += count;
         }
     }
 }

@@ -8,7 +8,7 @@ use probity::grpc::wire::{
     record::Body,
 };
 
-use crate::support::{House, effects, items, message, request, user, write_pack};
+use crate::support::{House, effects, items, message, pays, proposal, request, user, write_pack};
 
 /// Says who may be paid how much, and how often; the words that each version has for it.
 fn rules(most: i64, asks: bool) -> String {
@@ -168,4 +168,93 @@ async fn gates_under_load_move_without_a_fault() {
         *moves.entry(moved.unwrap() > 0).or_insert(0) += 1;
     }
     assert_eq!(moves, BTreeMap::from([(true, 6)]), "every gate has moved");
+}
+
+fn limit(most: i64, also: &str) -> String {
+    format!("policy MOST \"no more\" {{\n  severity 1\n  on call pay\n  deny if args.amount > {most}\n}}\n{also}")
+}
+
+/// A call is never denied without a hit that says why: what the session would have been told under the new rules, and was
+/// not, uses nothing up.
+#[tokio::test]
+async fn a_gate_that_has_moved_tells_why_it_denies() {
+    for restarts in [false, true] {
+        let mut house = House::start().await;
+        load(&house, "1.0.0", &limit(200, "")).await;
+        for session in ["turn", "key"] {
+            say(&house, session, 0, user("hello")).await;
+            let first = say(&house, session, 1, proposal(1, 0, 2, 190)).await;
+            assert_eq!(effects(&first), [Allow]);
+        }
+        let once = "policy ONCE \"once for a payee\" {\n  severity 1\n  on call pay\n  deny once per args.payee if \
+                    args.amount > 1\n}\npolicy SIGN \"a second look\" {\n  severity 1\n  on call pay\n  review once per \
+                    args.payee if args.amount > 1\n}\n";
+        if restarts {
+            house.stop().await;
+            write_pack(house.rules.path(), "guard", "1.1.0", &limit(100, once));
+            house.start_again().await;
+        } else {
+            load(&house, "1.1.0", &limit(100, once)).await;
+        }
+        // The second call of the same turn: the first one alone would have been a hit of it, and nobody was told.
+        let second = say(&house, "turn", 2, proposal(1, 1, 2, 150)).await;
+        assert_eq!(
+            (effects(&second), hits(&second)),
+            (vec![Deny], vec![("MOST".to_owned(), 0), ("ONCE".to_owned(), 0)])
+        );
+        assert_eq!(second.results[0].signals.iter().map(|s| s.policy.as_str()).collect::<Vec<_>>(), ["SIGN"]);
+        // The same for a key, in another turn.
+        say(&house, "key", 2, pays(&[190, 1])).await;
+        let later = say(&house, "key", 3, proposal(2, 0, 1, 50)).await;
+        assert_eq!((effects(&later), hits(&later)), (vec![Deny], vec![("ONCE".to_owned(), 0)]));
+        house.stop().await;
+    }
+}
+
+/// A call that was answered when it was proposed keeps its answer in the message that carries it, whatever the rules say
+/// by then.
+#[tokio::test]
+async fn a_call_that_was_answered_keeps_its_answer_over_a_move() {
+    for restarts in [false, true] {
+        let mut house = House::start().await;
+        load(&house, "1.0.0", &limit(200, "")).await;
+        for (session, amount, answer) in [("allowed", 190, Allow), ("denied", 300, Deny)] {
+            say(&house, session, 0, user("hello")).await;
+            assert_eq!(effects(&say(&house, session, 1, proposal(1, 0, 1, amount)).await), [answer]);
+        }
+        let change = async |house: &mut House, version: &str, most: i64| {
+            if restarts {
+                house.stop().await;
+                write_pack(house.rules.path(), "guard", version, &limit(most, ""));
+                house.start_again().await;
+            } else {
+                load(house, version, &limit(most, "")).await;
+            }
+        };
+        change(&mut house, "1.1.0", 100).await;
+        let carried = say(&house, "allowed", 2, pays(&[190])).await;
+        assert_eq!((carried.pack_version.as_str(), effects(&carried)), ("1.1.0", vec![Allow]));
+        assert!(hits(&carried).is_empty(), "{carried:?}");
+        // The next call of that kind is denied, and told.
+        let next = say(&house, "allowed", 3, proposal(2, 0, 1, 190)).await;
+        assert_eq!((effects(&next), hits(&next)), (vec![Deny], vec![("MOST".to_owned(), 0)]));
+        change(&mut house, "1.2.0", 500).await;
+        let carried = say(&house, "denied", 2, pays(&[300])).await;
+        assert_eq!((carried.pack_version.as_str(), effects(&carried)), ("1.2.0", vec![Deny]));
+        assert_eq!(effects(&say(&house, "denied", 3, proposal(2, 0, 1, 300)).await), [Allow]);
+        house.stop().await;
+    }
+}
+
+/// The first answer since a move may be lost: asked for again, it says so again.
+#[tokio::test]
+async fn a_move_is_told_again_to_whoever_asks_again() {
+    let house = House::start().await;
+    load(&house, "1.0.0", &limit(200, "")).await;
+    let first = say(&house, "s", 0, pays(&[1])).await;
+    load(&house, "1.1.0", &limit(100, "")).await;
+    let moved = say(&house, "s", 1, pays(&[150])).await;
+    assert_eq!(moved.previous_pack_digest, first.pack_digest);
+    assert_eq!(say(&house, "s", 1, pays(&[150])).await, moved);
+    assert_eq!(say(&house, "s", 2, pays(&[150])).await.previous_pack_digest, "");
 }

@@ -92,6 +92,8 @@ async fn differences_are_counted_and_told_and_nothing_is_enforced() {
     // A candidate that comes anew begins to count anew, and one that means the same has nothing to judge.
     write_pack(candidate.path(), "guard", "1.2.0", &most(100, ""));
     reload(&house).await;
+    let status = house.rules_api().await.get_shadow(GetShadowRequest {}).await.unwrap().into_inner();
+    assert_eq!((status.item_count, status.differing_item_count, status.policies.len()), (0, 0, 0));
     say(&house, "t", 0, pays(&[70])).await;
     write_pack(candidate.path(), "guard", "1.3.0", &most(500, ""));
     reload(&house).await;
@@ -99,6 +101,14 @@ async fn differences_are_counted_and_told_and_nothing_is_enforced() {
     let status = after(&house, 1).await;
     assert_eq!((status.item_count, changed(&status)), (1, vec![(Deny, Allow, 1)]));
     assert_eq!(policies(&status), [("MOST", 0, 1)]);
+    // A pack that the candidate does not have is counted.
+    write_pack(house.rules.path(), "other", "1.0.0", &most(100, ""));
+    reload(&house).await;
+    let mut ask = request("u", items(0, [pays(&[70])]));
+    ask.pack = "other".to_owned();
+    house.engine().await.observe(ask).await.unwrap();
+    let status = house.rules_api().await.get_shadow(GetShadowRequest {}).await.unwrap().into_inner();
+    assert_eq!((status.item_count, status.absent_item_count), (1, 1));
 }
 
 /// A session that was open before the candidate came, and one that is taken up after a restart, are known from their

@@ -85,6 +85,10 @@ fn people(status: &GetShadowResponse, out: &mut Output) -> Result<(), Failure> {
         let items = count(status.unfollowed_item_count, "item", "items");
         out.line(format_args!("{items} not compared: the past of their sessions is not known in full"))?;
     }
+    if status.absent_item_count > 0 {
+        let items = count(status.absent_item_count, "item", "items");
+        out.line(format_args!("{items} not compared: the candidate does not have their pack"))?;
+    }
     Ok(())
 }
 
@@ -132,6 +136,7 @@ fn status_json(status: &GetShadowResponse) -> Value {
         "policies": policies.collect::<Vec<_>>(),
         "skipped_items": status.skipped_item_count,
         "unfollowed_items": status.unfollowed_item_count,
+        "absent_items": status.absent_item_count,
     })
 }
 

@@ -82,12 +82,9 @@ impl Beside {
 
     fn take(&self, followed: &mut HashMap<Arc<str>, Followed>, count: u64, answered: Answered) {
         let Some(first) = answered.steps.first().map(|(seq, _)| *seq) else { return };
-        {
-            let mut totals = self.totals();
-            // The totals are those of the newest candidate.
-            if answered.generation > totals.generation {
-                *totals = Totals { generation: answered.generation, ..Totals::default() };
-            }
+        // A newer candidate counts from its beginning.
+        if answered.generation != self.totals().generation {
+            return;
         }
         let fits = followed.get(&answered.session).is_some_and(|known| {
             Arc::ptr_eq(&known.candidate, &answered.candidate)

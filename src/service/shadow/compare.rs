@@ -82,6 +82,8 @@ pub struct Totals {
     pub policies: BTreeMap<(Arc<str>, PolicyId), PolicyTotals>,
     /// Items that were not compared, because the candidate did not keep up.
     pub skipped: u64,
+    /// Items under a pack that the candidate does not have.
+    pub absent: u64,
     /// Items of sessions whose past is not known in full.
     pub unfollowed: u64,
 }
