@@ -294,5 +294,5 @@ pub const SETTINGS: &[Setting] = &[
     setting!("shutdown-wait", "0s", "Pause between NOT_SERVING and refusing connections", shutdown_wait, span),
     setting!("shutdown-limit", "10s", "How long calls in progress may take to end", shutdown_limit, span),
     setting!("log-format", "text", "Form of log lines: text or json", log_format, log_format),
-    setting!("log", "info", "Which log lines: a level or a list of target=level", log, text),
+    setting!("log", "info,notify=error", "Which log lines: a level or a list of target=level", log, text),
 ];

@@ -177,6 +177,7 @@ pub(super) fn refused_load(refused: &RefusedLoad) -> wire::RefusedLoad {
         refused_at: Some(convert::timestamp(refused.at)),
         diagnostics: refused.diagnostics.iter().map(convert::diagnostic).collect(),
         rendered: refused.rendered.to_string(),
+        commit: refused.commit.as_deref().unwrap_or_default().to_owned(),
     }
 }
 

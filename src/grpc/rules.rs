@@ -57,6 +57,9 @@ impl Rules for RulesApi {
     ) -> Result<Response<wire::GetPackResponse>, Status> {
         let _admitted = self.admission.admit(&request)?;
         let wire::GetPackRequest { name } = request.into_inner();
+        let mut faults = Faults::default();
+        faults.name("name", &name);
+        let name = faults.or(name)?;
         let served = self.service.served();
         let pack = served.set.get(&name).ok_or_else(|| status::unknown_pack(&name))?;
         let mut policies: Vec<wire::Policy> = pack.policies().map(|policy| convert::policy(&policy)).collect();
@@ -165,8 +168,15 @@ impl Rules for RulesApi {
     ) -> Result<Response<Self::WatchShadowStream>, Status> {
         let admitted = self.admission.admit_stream(&request)?;
         let shadow = self.service.shadow().ok_or_else(status::no_shadow)?;
-        let told = stream::unfold(shadow.differences(), |mut differences| async move {
-            let answer = match differences.recv().await {
+        let state = Some((shadow.differences(), self.admission.clone()));
+        let told = stream::unfold(state, |state| async move {
+            let (mut differences, admission) = state?;
+            let received = tokio::select! {
+                biased;
+                () = admission.draining() => return Some((Err(status::stopping()), None)),
+                received = differences.recv() => received,
+            };
+            let answer = match received {
                 Ok(difference) => wire::WatchShadowResponse {
                     difference: Some(convert_rules::difference(&difference)),
                     missed_count: 0,
@@ -174,7 +184,7 @@ impl Rules for RulesApi {
                 Err(RecvError::Lagged(missed)) => wire::WatchShadowResponse { difference: None, missed_count: missed },
                 Err(RecvError::Closed) => return None,
             };
-            Some((Ok(answer), differences))
+            Some((Ok(answer), Some((differences, admission))))
         });
         Ok(Response::new(admitted.stream(told)))
     }

@@ -22,6 +22,9 @@ const DOMAIN: &str = "probity";
 /// Diagnostics that an error carries; the rest is in the status of the rules. Clients bound the size
 /// of what comes with an error.
 const DIAGNOSTICS_IN_ERROR: usize = 20;
+/// Broken fields that an error names, and characters that it says about each; for the same reason.
+const VIOLATIONS_IN_ERROR: usize = 16;
+const DESCRIPTION: usize = 160;
 /// When a caller that was turned away should come again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(200);
 
@@ -34,20 +37,26 @@ pub(super) fn with(code: Code, message: impl Into<String>, details: ErrorDetails
     Status::with_error_details(code, message, details)
 }
 
-/// A request with broken fields: every one, each with its path.
-pub fn invalid(violations: Vec<FieldViolation>) -> Status {
+/// A request with broken fields: each with its path, the first ones of very many.
+pub fn invalid(mut violations: Vec<FieldViolation>) -> Status {
     let message = match violations.as_slice() {
         [one] => format!("{}: {}", one.field, one.description),
         [first, rest @ ..] => format!("{}: {}; and {} more", first.field, first.description, rest.len()),
         [] => "the request is not valid".to_owned(),
     };
-    let mut details = reason("INVALID_REQUEST", &[]);
+    let mut details = reason("INVALID_REQUEST", &[("violations", violations.len().to_string())]);
+    violations.truncate(VIOLATIONS_IN_ERROR);
     details.set_bad_request(violations);
     with(Code::InvalidArgument, message, details)
 }
 
 /// One broken field.
 pub fn violation(field: impl Into<String>, description: impl Into<String>) -> FieldViolation {
+    let mut description = description.into();
+    if let Some((end, _)) = description.char_indices().nth(DESCRIPTION) {
+        description.truncate(end);
+        description.push('…');
+    }
     FieldViolation::new(field, description)
 }
 

@@ -57,6 +57,9 @@ pub enum GitError {
 
 /// The id of the commit that a commit, tag or branch stands for, in the repository of a folder.
 pub fn resolve(folder: &Path, reference: &str) -> Result<String, GitError> {
+    if !folder.is_dir() {
+        return Err(GitError::Refused(format!("there is no repository at {}", folder.display())));
+    }
     commit(&standing(folder).0, reference)
 }
 
@@ -78,6 +81,15 @@ fn commit(here: &Path, reference: &str) -> Result<String, GitError> {
 /// The files of a folder, which need not exist any more, as they were at a commit, tag or branch.
 pub fn read_folder(folder: &Path, reference: &str) -> Result<GitFiles, GitError> {
     list(folder, reference)?.read(|_| true)
+}
+
+/// The files of a folder of a repository as they were at a commit, whatever stands in its work tree. Names that begin
+/// with a dot are passed over.
+pub fn read_inside(repository: &Path, reference: &str, folder: &Path) -> Result<GitFiles, GitError> {
+    let commit = resolve(repository, reference)?;
+    let hidden = |path: &Path| path.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
+    let inside = folder.to_str().ok_or(GitError::Answer)?;
+    tree(repository.to_owned(), commit, inside, folder, reference)?.read(|path| !hidden(path))
 }
 
 /// The packs of a folder as they were at a commit, and nothing else that it holds: it may be the root of a repository.
@@ -113,8 +125,13 @@ fn list(folder: &Path, reference: &str) -> Result<Listing, GitError> {
     let commit = commit(&here, reference)?;
     let prefix = text(ask(&here, &["rev-parse", "--show-prefix"])?)?;
     let inside = Path::new(&prefix).join(below);
-    let inside = inside.to_str().ok_or(GitError::Answer)?.trim_end_matches('/');
-    let tree = format!("{commit}:{inside}");
+    let inside = inside.to_str().ok_or(GitError::Answer)?;
+    tree(here, commit, inside, folder, reference)
+}
+
+/// What a tree holds. It is named by its path in the repository, and shown as `folder`.
+fn tree(here: PathBuf, commit: String, inside: &str, folder: &Path, reference: &str) -> Result<Listing, GitError> {
+    let tree = format!("{commit}:{}", inside.trim_end_matches('/'));
     let answer = ask(&here, &["ls-tree", "-r", "-z", "--full-tree", &tree]).map_err(|error| match error {
         GitError::Refused(_) => GitError::Folder { folder: folder.to_owned(), reference: reference.to_owned() },
         other => other,
@@ -182,8 +199,34 @@ fn ask(here: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
     Err(GitError::Refused(words.lines().next().unwrap_or_default().trim_start_matches("fatal: ").to_owned()))
 }
 
+/// What tells `git` of another repository than the one that stands in a folder, as its hooks are told.
+const ELSEWHERE: [&str; 17] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 fn git(here: &Path) -> Command {
     let mut command = Command::new("git");
+    ELSEWHERE.into_iter().for_each(|variable| drop(command.env_remove(variable)));
+    // What these print would stand among the reasons why it says no.
+    let traces =
+        std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"GIT_TRACE"));
+    traces.for_each(|variable| drop(command.env_remove(variable)));
     command.arg("-C").arg(here).args(["-c", "core.fsmonitor=false"]).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     command
 }

@@ -67,10 +67,7 @@ impl RuleFiles {
 
     /// A folder of a repository, as it is at a commit, tag or branch. `dir` is where diagnostics show it.
     pub fn in_git(dir: &Path, repository: &Path, reference: &str, folder: &Path) -> RuleFiles {
-        // By the commit's id: what a branch stands for may change in between.
-        let commit = git::resolve(repository, reference);
-        let read = commit.and_then(|commit| git::read_folder(&repository.join(folder), &commit));
-        RuleFiles::of_commit(dir, read)
+        RuleFiles::of_commit(dir, git::read_inside(repository, reference, folder))
     }
 
     /// A rules folder as it was at a commit, held to the same limits. `dir` is where diagnostics show it.

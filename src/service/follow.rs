@@ -27,8 +27,8 @@ use super::{
 /// What a session takes along to other rules.
 #[derive(Clone, Debug, Default)]
 pub struct Luggage {
-    /// Its last answers, if they are there.
-    pub(super) answered: Option<Answered>,
+    /// Its last answers.
+    pub(super) answered: Answered,
     /// Its last requests that had a name.
     pub(super) named: Recent,
     /// What its callers were told.
@@ -76,7 +76,7 @@ impl Service {
         if judging.next() > 0 {
             // A move that nobody has heard of yet is one with this.
             let told = moved.take().map_or_else(|| judging.told(), |moved| moved.told);
-            let luggage = Luggage { answered: Some(judging.take_answered()), named: std::mem::take(named), told };
+            let luggage = Luggage { answered: judging.take_answered(), named: std::mem::take(named), told };
             self.dormant.sleeps(slot.id.clone(), slot.touched(), luggage);
         }
         self.sessions.take_this(slot);

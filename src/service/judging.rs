@@ -56,11 +56,13 @@ impl ItemBody {
         }
     }
 
-    /// About how many bytes it came in.
+    /// About how many bytes it takes.
     pub fn size(&self) -> usize {
         match self {
-            ItemBody::Message { json, .. } => json.len(),
-            ItemBody::Proposal(call) => call.arguments_json.len() + call.message_text.len(),
+            ItemBody::Message { message, json } => json.len() + message.weight(),
+            ItemBody::Proposal(ProposedCall { call_id, tool, arguments_json, message_text, .. }) => {
+                call_id.len() + tool.len() + arguments_json.len() + message_text.len()
+            }
             ItemBody::End | ItemBody::RuntimeEvent(_) => 0,
         }
     }
@@ -337,6 +339,11 @@ impl Judging {
             answers.push(answer);
         }
         Ok(())
+    }
+
+    /// About how many bytes its rules remember.
+    pub fn bytes(&self) -> usize {
+        self.session.as_ref().map_or(0, Session::bytes)
     }
 
     /// True once the session has ended.

@@ -182,6 +182,9 @@ impl Service {
             Ok(Put::Ours(slot) | Put::Found(slot)) => Ok(Some(slot)),
             Ok(Put::Unwanted(_)) => Ok(None),
             Err((pack, reason)) => {
+                if reason == CloseReason::Outlived {
+                    self.sessions.note_outlived(session.into(), self.now());
+                }
                 let place = self.audit.place().await.map_err(ObserveError::Audit)?;
                 if self.dormant.wakes(session, || ()) {
                     let recorded = self.record_closed(place, session.into(), pack, reason, None).await;
@@ -235,20 +238,38 @@ impl Service {
             Ok(rules) => rules,
             Err(reason) => return Ok(Err((Some(was.rules), reason))),
         };
-        // After a restart, the records say what callers were told.
+        let was = Arc::new(was);
+        // Judging a long session again takes its time.
+        let judge = async |rules: SessionRules, luggage: Option<Luggage>| {
+            let (was, id) = (was.clone(), id.clone());
+            let judge = move || judge_again(&was, &rules, &limits, (&id, seed), luggage);
+            tokio::task::spawn_blocking(judge).await.map_err(broken)
+        };
         let luggage = match luggage {
+            // After a restart under other rules: what it had with it is what the rules of before make of it.
             None if rules.named != was.rules => {
-                let of = id.clone();
                 let unread = |_: QueryError| ObserveError::Unread { session: session.to_owned() };
-                let told = self.read(move |store| told(store, &of)).await.map_err(unread)?;
-                Some(Luggage { told, ..Luggage::default() })
+                let before = match self.old_rules(&was.rules).await.map_err(unread)? {
+                    Ok(before) => judge(before, None).await?.ok(),
+                    Err(_) => None,
+                };
+                Some(match before {
+                    Some((_, mut live)) => Luggage {
+                        told: live.judging.told(),
+                        answered: live.judging.take_answered(),
+                        ..Luggage::default()
+                    },
+                    // Without these, the records say what callers were told; what they ask for again is refused.
+                    None => {
+                        let of = id.clone();
+                        let told = self.read(move |store| told(store, &of)).await.map_err(unread)?;
+                        Luggage { told, ..Luggage::default() }
+                    }
+                })
             }
             luggage => luggage,
         };
-        // Judging a long session again takes its time.
-        let under = rules.clone();
-        let judge = move || judge_again(was, &under, &limits, (&id, seed), luggage);
-        let (head, live) = match tokio::task::spawn_blocking(judge).await.map_err(broken)? {
+        let (head, live) = match judge(rules.clone(), luggage).await? {
             Ok(judged) => judged,
             Err(not) => return Ok(Err(not)),
         };
@@ -357,6 +378,9 @@ impl Service {
         live.judging.stop();
         let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };
         // Under the session's lock: whoever still holds the session finds it closed.
+        if let Some(shadow) = &self.shadow {
+            shadow.closed(slot.id.clone());
+        }
         let ticket = self.ending(&slot.id, reason, |mut dropped| {
             dropped.extend(live.journal.closed());
             place.answer(named, vec![Draft::Closed(closed)], dropped)
@@ -427,39 +451,37 @@ fn told(store: &dyn Store, session: &Arc<str>) -> Result<Told, StoreError> {
 
 /// Makes a session what it was, under its rules or newer ones.
 fn judge_again(
-    was: Was,
+    was: &Was,
     rules: &SessionRules,
     limits: &SessionLimits,
     (session, seed): (&Arc<str>, u64),
     luggage: Option<Luggage>,
 ) -> Result<(Head, Live), Not> {
     let Was { head, entries, kept, rules: before, limits: limits_before } = was;
-    let opening = Opening::again(session, &head, rules);
+    let opening = Opening::again(session, head, rules);
     let now = opening.head(limits);
-    let moves = now.pack != before;
-    if !moves && now.limits != limits_before {
-        return Err((Some(before), CloseReason::OtherLimits));
+    let moves = now.pack != *before;
+    if !moves && now.limits != *limits_before {
+        return Err((Some(before.clone()), CloseReason::OtherLimits));
     }
     let mut judging = Judging::new(rules.pack.clone(), limits, seed);
-    for kept in &kept {
+    for kept in kept {
         match kept {
             Kept::GivenBack => judging.give_back(),
             Kept::Moved(moved) => judging.set_told(&moved.told),
             // What was judged once is judged again: an error means that the journal is of something else.
             Kept::Items(items) if judging.answer(items, &mut Vec::new()).is_ok() => {}
-            Kept::Items(_) => return Err((Some(before), CloseReason::Unreadable)),
+            Kept::Items(_) => return Err((Some(before.clone()), CloseReason::Unreadable)),
         }
     }
-    let journal = Journal::after(session.clone(), now.clone(), limits.journal, &entries);
+    let journal = Journal::after(session.clone(), now.clone(), limits.journal, entries);
     let mut live = Live::new(judging, journal);
     if let Some(Luggage { answered, named, told }) = luggage {
-        if let Some(answered) = answered {
-            live.judging.set_answered(answered);
-        }
+        live.judging.set_answered(answered);
         live.named = named;
         if moves {
             live.judging.set_told(&told);
-            live.moved = Some(Moved { from: before, told });
+            live.moved = Some(Moved { from: before.clone(), told });
         }
     }
     Ok((now, live))

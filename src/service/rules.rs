@@ -27,7 +27,7 @@ use tokio::sync::{Mutex, MutexGuard, oneshot, watch as told};
 use crate::{
     audit::{KeptSet, PackRef, Store, StoreError},
     config::Settings,
-    diag,
+    diag::{self, Severity},
     engine::{Pack, RuleSet},
     model::Digest,
 };
@@ -348,7 +348,10 @@ impl LiveRules {
         for gone in lines(&before.set).difference(&lines(&served.set)) {
             tracing::warn!(pack = %gone, "the pack is no longer there: new sessions under it are refused");
         }
-        tracing::info!(generation = served.generation, packs = served.refs.len(), "the rules were reloaded");
+        let packs: Vec<String> = served.refs.iter().map(|pack| format!("{pack:?}")).collect();
+        let commit = served.commit.as_deref();
+        tracing::info!(generation = served.generation, commit, packs = %packs.join(", "), "the rules were reloaded");
+        log(&served.warnings);
         // A large set takes its time to be freed.
         tokio::task::spawn_blocking(move || drop(before));
     }
@@ -363,12 +366,18 @@ impl LiveRules {
     /// Notes that a load was refused.
     pub fn refuse(&self, _alone: &Alone<'_>, refused: RefusedLoad) {
         match self.candidate {
-            true => tracing::error!(errors = refused.errors(), "the candidate beside the rules cannot be loaded"),
-            false => tracing::error!(errors = refused.errors(), "the rules were refused; the set before keeps serving"),
+            true => tracing::error!(
+                errors = refused.errors(),
+                commit = refused.commit.as_deref(),
+                "the candidate beside the rules cannot be loaded"
+            ),
+            false => tracing::error!(
+                errors = refused.errors(),
+                commit = refused.commit.as_deref(),
+                "the rules were refused; the set before keeps serving"
+            ),
         }
-        for d in refused.diagnostics.iter() {
-            tracing::error!(code = d.code.text(), file = %d.place.file, line = d.place.line, column = d.place.column, "{}", d.message);
-        }
+        log(&refused.diagnostics);
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.stale.send_modify(|stale| match stale {
             // Stale since the first of them.
@@ -410,6 +419,18 @@ impl LiveRules {
     async fn read(&self) -> Result<Read, LoadError> {
         let loader = self.loader.clone();
         tokio::task::spawn_blocking(move || loader.read()).await.map_err(|_| LoadError::Broke)
+    }
+}
+
+/// A log line for each diagnostic.
+fn log(diagnostics: &[diag::Record]) {
+    for diag::Record { place, code, severity, message, help, .. } in diagnostics {
+        let (code, help) = (code.text(), help.as_deref());
+        let diag::Place { file, line, column, .. } = place;
+        match severity {
+            Severity::Error => tracing::error!(code, %file, line, column, help, "{message}"),
+            Severity::Warning => tracing::warn!(code, %file, line, column, help, "{message}"),
+        }
     }
 }
 

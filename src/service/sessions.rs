@@ -349,11 +349,14 @@ impl Sessions {
         let open = table.by_id.get(&slot.id).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot) && !entry.ended);
         if open {
             table.take(&slot.id);
-            if table.outlived.len() < self.limits.sessions {
-                table.outlived.insert(slot.id.clone(), now);
-            }
+            table.note_outlived(slot.id.clone(), now, self.limits.sessions);
         }
         open
+    }
+
+    /// Notes that a session that is not in the table has ended because its rules were too old.
+    pub fn note_outlived(&self, session: Arc<str>, now: Duration) {
+        self.table().note_outlived(session, now, self.limits.sessions);
     }
 
     /// Whether the last session of an id ended, not long ago, because its rules were too old.
@@ -369,6 +372,12 @@ impl Sessions {
 }
 
 impl Table {
+    fn note_outlived(&mut self, session: Arc<str>, now: Duration, most: usize) {
+        if self.outlived.len() < most {
+            self.outlived.insert(session, now);
+        }
+    }
+
     fn take(&mut self, id: &str) -> Option<(Arc<Slot>, bool)> {
         let Entry { slot, ended } = self.by_id.remove(id)?;
         match ended {

@@ -12,7 +12,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -34,7 +34,7 @@ use super::{
     sessions::{SessionLimits, Slot},
 };
 
-use beside::{Answered, Beside};
+use beside::{Answered, Backlog, Beside, Closed};
 pub use compare::{CallDifference, Difference, PolicyTotals, Totals};
 
 /// Requests that may wait to be judged again, and bytes of what they hold.
@@ -49,7 +49,10 @@ pub struct Shadow {
     queue: SyncSender<Answered>,
     totals: Arc<Mutex<Totals>>,
     told: broadcast::Sender<Arc<Difference>>,
-    waiting: Arc<AtomicUsize>,
+    backlog: Arc<Backlog>,
+    closed: Arc<Closed>,
+    /// Counts what is handed over.
+    order: AtomicU64,
 }
 
 /// How a candidate stands.
@@ -85,7 +88,8 @@ impl Shadow {
         };
         let (queue, waiting) = sync_channel(WAITING);
         let (told, _) = broadcast::channel(TOLD);
-        let (totals, bytes) = (Arc::<Mutex<Totals>>::default(), Arc::<AtomicUsize>::default());
+        let totals = Arc::<Mutex<Totals>>::default();
+        let (backlog, closed) = (Arc::<Backlog>::default(), Arc::<Closed>::default());
         let beside = Beside {
             store,
             key: keys.session.clone(),
@@ -93,10 +97,12 @@ impl Shadow {
             limits: SessionLimits { retained: 0, ..limits },
             totals: totals.clone(),
             told: told.clone(),
-            waiting: bytes.clone(),
+            backlog: backlog.clone(),
+            closed: closed.clone(),
         };
         thread::Builder::new().name("shadow".to_owned()).spawn(move || beside.run(&waiting))?;
-        Ok(Shadow { rules: LiveRules::none_yet(&settings), queue, totals, told, waiting: bytes })
+        let rules = LiveRules::none_yet(&settings);
+        Ok(Shadow { rules, queue, totals, told, backlog, closed, order: AtomicU64::new(0) })
     }
 
     /// The rules of the candidate.
@@ -157,8 +163,11 @@ impl Shadow {
         if *candidate.digest() == slot.pack.digest {
             return;
         }
-        let (count, bytes) = (steps.len() as u64, items.iter().map(|item| item.body.size()).sum());
+        let bytes = items.iter().map(|item| item.body.size()).sum::<usize>()
+            + steps.iter().map(|(_, step)| weight(step)).sum::<usize>();
+        let count = steps.len() as u64;
         let answered = Answered {
+            order: self.order.fetch_add(1, Ordering::Relaxed),
             session: slot.id.clone(),
             agent: slot.agent.clone(),
             live: slot.pack.clone(),
@@ -169,12 +178,18 @@ impl Shadow {
             steps,
             bytes,
         };
-        let full = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > WAITING_BYTES;
+        let full = self.backlog.add(bytes) > WAITING_BYTES;
         let taken = if full { Err(TrySendError::Full(answered)) } else { self.queue.try_send(answered) };
         if taken.is_err() {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.backlog.remove(bytes);
             self.totals().skipped += count;
         }
+    }
+
+    /// Notes that a session was closed: what is known of it is let go.
+    pub(super) fn closed(&self, session: Arc<str>) {
+        let order = self.order.fetch_add(1, Ordering::Relaxed);
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).insert(session, order);
     }
 }
 
@@ -183,4 +198,11 @@ impl ShadowStatus {
     pub fn warnings(&self) -> &[diag::Record] {
         &self.candidate.warnings
     }
+}
+
+/// About how many bytes a judgement takes.
+fn weight(step: &Step) -> usize {
+    let calls = step.calls.iter().map(|call| call.call_id.len());
+    let messages = step.hits.iter().map(|hit| hit.firing.message.len());
+    256 + calls.chain(messages).map(|bytes| bytes + 64).sum::<usize>()
 }

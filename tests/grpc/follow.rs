@@ -258,3 +258,25 @@ async fn a_move_is_told_again_to_whoever_asks_again() {
     assert_eq!(say(&house, "s", 1, pays(&[150])).await, moved);
     assert_eq!(say(&house, "s", 2, pays(&[150])).await.previous_pack_digest, "");
 }
+
+/// A restart onto other rules is like a reload: what was answered is answered as before, and hits are counted on.
+#[tokio::test]
+async fn what_was_answered_before_a_restart_onto_other_rules_stays_as_it_was() {
+    for (before, after) in [(100, 1000), (1000, 100)] {
+        let mut house = House::start().await;
+        load(&house, "1.0.0", &limit(before, "")).await;
+        let answers = [say(&house, "s", 0, pays(&[500])).await, say(&house, "s", 1, pays(&[2000])).await];
+        let counted = u32::try_from(answers.iter().flat_map(hits).count()).unwrap();
+        house.stop().await;
+        write_pack(house.rules.path(), "guard", "1.1.0", &limit(after, ""));
+        house.start_again().await;
+        for (seq, amount) in [(0, 500), (1, 2000)] {
+            let again = say(&house, "s", seq, pays(&[amount])).await;
+            assert_eq!(again.results, answers[usize::try_from(seq).unwrap()].results);
+        }
+        let next = say(&house, "s", 2, pays(&[2000])).await;
+        assert_eq!(next.previous_pack_digest, answers[0].pack_digest);
+        assert_eq!(hits(&next), [("MOST".to_owned(), counted)]);
+        house.stop().await;
+    }
+}

@@ -4,7 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use probity::grpc::wire::{
-    ChangeKind, DiffRequest,
+    ChangeKind, CloseSessionRequest, DiffRequest,
     Effect::{self, Allow, Deny},
     GetShadowRequest, GetShadowResponse, ObserveResponse, PackSource, PolicyAspect, ReloadRequest, WatchShadowRequest,
     pack_source::Source,
@@ -254,4 +254,26 @@ async fn what_a_change_will_do_can_be_asked_before_it_serves_and_after() {
     write_pack(house.rules.path(), "guard", "1.2.0", "policy");
     let broken = rules.diff(ask).await.unwrap_err();
     assert_eq!(broken.code(), Code::FailedPrecondition);
+}
+
+/// What is known of a session that is closed is let go, and the next of its id begins anew; an open watch ends with the
+/// server.
+#[tokio::test]
+async fn closed_sessions_are_let_go_and_watches_end() {
+    let (mut house, candidate) = house().await;
+    let sum = "policy SUM \"in all\" {\n  severity 1\n  on call pay\n  deny if args.amount + sum(it.args.amount over \
+               call pay within 100 turns) > 100\n}\n";
+    write_pack(candidate.path(), "guard", "1.1.0", &most(100, sum));
+    reload(&house).await;
+    let mut told = house.rules_api().await.watch_shadow(WatchShadowRequest {}).await.unwrap().into_inner();
+    for round in 1..=3 {
+        say(&house, "s", 0, pays(&[60])).await;
+        say(&house, "s", 1, pays(&[30])).await;
+        let ask = CloseSessionRequest { session_id: "s".to_owned(), ..Default::default() };
+        house.engine().await.close_session(ask).await.unwrap();
+        let status = after(&house, 2 * round).await;
+        assert_eq!((status.item_count, status.differing_item_count, status.session_count), (2 * round, 0, round));
+    }
+    assert!(house.stop().await.drained);
+    assert!(told.message().await.is_err(), "the server is stopping");
 }

@@ -205,3 +205,22 @@ async fn a_branch_is_served_and_each_commit_is_told() {
     assert!(said.contains("git knows no commit `main`"), "{said}");
     assert_eq!(effects(&pay(&house, "t", "guard", 0, 50).await.unwrap()), [Deny]);
 }
+
+/// What tells git of another repository, as its hooks are told, changes nothing.
+#[tokio::test]
+async fn the_repository_is_the_one_that_is_named() {
+    let (named, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (repository, version) in [(&named, "1.0.0"), (&other, "9.9.9")] {
+        git(repository.path(), &["init", "--quiet", "--initial-branch", "main"]);
+        commit(repository.path(), version, 100);
+    }
+    let place = format!("git:{}@main:rules", named.path().display());
+    let ran = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(["check", "--format", "json", &place])
+        .env("GIT_DIR", other.path().join(".git"))
+        .env("GIT_TRACE", "1")
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(report["packs"][0]["version"], "1.0.0", "{report}");
+}

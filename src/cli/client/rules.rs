@@ -45,6 +45,9 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
                 out.line(format_args!(
                     "STALE since {since}: the last load was refused at {at}; the rules before serve"
                 ))?;
+                if !load.commit.is_empty() {
+                    out.line(format_args!("refused is commit {}", load.commit))?;
+                }
                 out.line(load.rendered.trim_end())?;
             }
         }

@@ -66,6 +66,8 @@ pub struct RefusedLoad {
     pub at: SystemTime,
     /// The fingerprint of what was read.
     pub fingerprint: Digest,
+    /// The id of the commit that it was read from, if that was in git.
+    pub commit: Option<Arc<str>>,
     /// Why: errors, and the warnings beside them.
     pub diagnostics: Arc<[diag::Record]>,
     /// The same for people, with source lines and carets.
@@ -141,6 +143,7 @@ impl Loader {
             None => Err(RefusedLoad {
                 at: SystemTime::now(),
                 fingerprint,
+                commit: files.commit().cloned(),
                 diagnostics: records.into(),
                 rendered: diagnostics.render(&sources, Style::Plain).into(),
             }),

@@ -111,6 +111,9 @@ mod tests {
         assert_ne!(second.commit(), first.commit());
         assert_eq!(version(&second).as_deref(), Some("1.1.0"));
         assert_eq!(version(&tag.read()).as_deref(), Some("1.0.0"));
+        // Nor does what stands there in its place.
+        std::os::unix::fs::symlink("/tmp", folder.join("house")).unwrap();
+        assert_eq!(version(&at("main").read()).as_deref(), Some("1.1.0"));
         // Another commit of the same content is told apart.
         git(folder, &["commit", "--quiet", "--allow-empty", "-m", "nothing"]);
         assert_ne!(branch.read().fingerprint(), second.fingerprint());

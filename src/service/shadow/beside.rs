@@ -4,10 +4,11 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
-        mpsc::Receiver,
+        mpsc::{Receiver, RecvTimeoutError},
     },
+    time::{Duration, Instant},
 };
 
 use tokio::sync::broadcast;
@@ -27,13 +28,23 @@ use crate::{
 
 use super::compare::{Difference, Totals, differ};
 
-/// Sessions that are followed at once. One more, and the one that was silent for the longest is let go; it is taken up
-/// from its journal when it speaks again.
-const FOLLOWED: usize = 1024;
+/// Sessions that are followed at once, and bytes that they may take together.
+const FOLLOWED: usize = 10_000;
+const FOLLOWED_BYTES: usize = 256 << 20;
+/// What a session takes besides what its rules remember.
+const EACH: usize = 2048;
+/// A session that was silent for this long makes room for another one.
+const SILENT: Duration = Duration::from_secs(10);
+/// While more requests wait than this, no session is taken up from its journal: who is behind would stay behind.
+const CALM: usize = 32;
+/// How often sessions that are closed are let go while nothing else happens.
+const TIDY: Duration = Duration::from_secs(1);
 
 /// Items that were answered, and how.
 #[derive(Debug)]
 pub(super) struct Answered {
+    /// Counts what is handed over, closings too.
+    pub(super) order: u64,
     pub(super) session: Arc<str>,
     pub(super) agent: Arc<str>,
     pub(super) live: Arc<PackRef>,
@@ -47,15 +58,68 @@ pub(super) struct Answered {
     pub(super) bytes: usize,
 }
 
+/// What waits to be judged again.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    pub(super) requests: AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+}
+
+impl Backlog {
+    /// What waits with this; for its bytes, how many all take.
+    pub(super) fn add(&self, bytes: usize) -> usize {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+    }
+
+    pub(super) fn remove(&self, bytes: usize) {
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Sessions that were closed, and when in the order of what is handed over.
+pub(super) type Closed = Mutex<HashMap<Arc<str>, u64>>;
+
 /// A session as the candidate knows it.
 #[derive(Debug)]
 struct Followed {
-    candidate: Arc<Pack>,
     reference: Arc<PackRef>,
     /// Nothing if its past cannot be known.
     judging: Option<Judging>,
-    /// When it last spoke, as a count.
-    spoke: u64,
+    spoke: Instant,
+    bytes: usize,
+}
+
+/// The sessions that are followed, all under one candidate.
+#[derive(Debug, Default)]
+struct Table {
+    generation: u64,
+    sessions: HashMap<Arc<str>, Followed>,
+    bytes: usize,
+}
+
+impl Table {
+    fn remove(&mut self, session: &str) {
+        if let Some(gone) = self.sessions.remove(session) {
+            self.bytes -= gone.bytes;
+        }
+    }
+
+    /// Makes room for one more, if somebody has been silent for long enough; whether there is room.
+    fn has_room(&mut self) -> bool {
+        while self.sessions.len() >= FOLLOWED || self.bytes >= FOLLOWED_BYTES {
+            let oldest = self.sessions.iter().min_by_key(|(_, known)| known.spoke);
+            match oldest {
+                Some((session, known)) if known.spoke.elapsed() >= SILENT => {
+                    let session = session.clone();
+                    self.remove(&session);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
 }
 
 /// What the thread works with.
@@ -65,60 +129,78 @@ pub(super) struct Beside {
     pub(super) limits: SessionLimits,
     pub(super) totals: Arc<Mutex<Totals>>,
     pub(super) told: broadcast::Sender<Arc<Difference>>,
-    /// Bytes of what waits.
-    pub(super) waiting: Arc<AtomicUsize>,
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) closed: Arc<Closed>,
 }
 
 impl Beside {
     /// Judges what is handed in until nobody hands in any more.
     pub(super) fn run(self, queue: &Receiver<Answered>) {
-        let mut followed: HashMap<Arc<str>, Followed> = HashMap::new();
-        for (count, answered) in (0..).zip(queue) {
-            let bytes = answered.bytes;
-            self.take(&mut followed, count, answered);
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        let mut table = Table::default();
+        loop {
+            match queue.recv_timeout(TIDY) {
+                Ok(answered) => {
+                    self.let_go(&mut table, answered.order);
+                    let bytes = answered.bytes;
+                    self.take(&mut table, answered);
+                    self.backlog.remove(bytes);
+                }
+                Err(RecvTimeoutError::Timeout) => self.let_go(&mut table, u64::MAX),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 
-    fn take(&self, followed: &mut HashMap<Arc<str>, Followed>, count: u64, answered: Answered) {
+    /// Lets go of what is needed no longer: sessions that were closed before a place in the order, and all once there is
+    /// another candidate.
+    fn let_go(&self, table: &mut Table, order: u64) {
+        let generation = self.totals().generation;
+        if generation != table.generation {
+            *table = Table { generation, ..Table::default() };
+        }
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        closed.retain(|session, at| {
+            let past = *at < order;
+            if past {
+                table.remove(session);
+            }
+            !past
+        });
+    }
+
+    fn take(&self, table: &mut Table, answered: Answered) {
         let Some(first) = answered.steps.first().map(|(seq, _)| *seq) else { return };
         // A newer candidate counts from its beginning.
-        if answered.generation != self.totals().generation {
+        if answered.generation != table.generation {
             return;
         }
-        let fits = followed.get(&answered.session).is_some_and(|known| {
-            Arc::ptr_eq(&known.candidate, &answered.candidate)
-                && known.judging.as_ref().is_none_or(|judging| judging.next() == first)
-                && first > 0
-        });
-        if !fits {
-            if followed.len() >= FOLLOWED && !followed.contains_key(&answered.session) {
-                let oldest = followed.iter().min_by_key(|(_, known)| known.spoke).map(|(session, _)| session.clone());
-                oldest.map(|session| followed.remove(&session));
-            }
-            let judging = match self.begin(&answered, first) {
-                Ok(judging) => Some(judging),
-                // What is still on its way into the store is looked for again at the next item.
-                Err(Unfollowed::Behind) => {
-                    followed.remove(&answered.session);
-                    self.totals().unfollowed += answered.steps.len() as u64;
+        let count = answered.steps.len() as u64;
+        let goes_on = |known: &Followed| known.judging.as_ref().is_none_or(|judging| judging.next() == first);
+        let known = table.sessions.get(&answered.session).is_some_and(|known| first > 0 && goes_on(known));
+        if !known {
+            table.remove(&answered.session);
+            match self.begin(table, &answered, first) {
+                Ok(judging) => {
+                    self.totals().sessions += u64::from(judging.is_some());
+                    let reference = Arc::new(reference(&answered.candidate));
+                    let known = Followed { reference, judging, spoke: Instant::now(), bytes: 0 };
+                    table.sessions.insert(answered.session.clone(), known);
+                }
+                Err(NotNow::Behind) => {
+                    self.totals().skipped += count;
                     return;
                 }
-                Err(Unfollowed::Unknown) => None,
-            };
-            self.totals().sessions += u64::from(judging.is_some());
-            let known = Followed {
-                reference: Arc::new(reference(&answered.candidate)),
-                candidate: answered.candidate.clone(),
-                judging,
-                spoke: count,
-            };
-            followed.insert(answered.session.clone(), known);
+                // What is still on its way into the store is looked for again at the next item.
+                Err(NotNow::Unknown) => {
+                    self.totals().unfollowed += count;
+                    return;
+                }
+            }
         }
-        let Some(known) = followed.get_mut(&answered.session) else { return };
-        known.spoke = count;
+        let Some(known) = table.sessions.get_mut(&answered.session) else { return };
+        known.spoke = Instant::now();
         let Some(judging) = &mut known.judging else {
-            self.totals().unfollowed += answered.steps.len() as u64;
+            self.totals().unfollowed += count;
             return;
         };
         let new = answered.items.iter().position(|item| item.seq == first).unwrap_or(answered.items.len());
@@ -126,8 +208,11 @@ impl Beside {
         let mut judged = Vec::with_capacity(new.len());
         let whole = judging.answer(new, &mut judged).is_ok();
         self.compare(&answered, &known.reference, &judged);
+        let bytes = judging.bytes() + EACH;
+        table.bytes = table.bytes - known.bytes + bytes;
+        known.bytes = bytes;
         if judging.has_ended() || !whole {
-            followed.remove(&answered.session);
+            table.remove(&answered.session);
         }
     }
 
@@ -158,19 +243,30 @@ impl Beside {
         totals.unfollowed += answered.steps.len().saturating_sub(judged.len()) as u64;
     }
 
-    /// The session as it was before an item, as the candidate sees it.
-    fn begin(&self, answered: &Answered, first: u64) -> Result<Judging, Unfollowed> {
+    /// The session as it was before an item, as the candidate sees it; nothing if that can never be known.
+    fn begin(&self, table: &mut Table, answered: &Answered, first: u64) -> Result<Option<Judging>, NotNow> {
+        if first > 0 {
+            // One that was closed since is not to be taken for the next of its id.
+            let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+            if closed.contains_key(&answered.session) {
+                return Err(NotNow::Unknown);
+            }
+        }
+        let calm = first == 0 || self.backlog.requests.load(Ordering::Relaxed) <= CALM;
+        if !calm || !table.has_room() {
+            return Err(NotNow::Behind);
+        }
         let mut judging = Judging::new(answered.candidate.clone(), &self.limits, answered.seed);
         if first == 0 {
-            return Ok(judging);
+            return Ok(Some(judging));
         }
-        let entries = self.store.journal(&answered.session).map_err(|_| Unfollowed::Behind)?;
+        let entries = self.store.journal(&answered.session).map_err(|_| NotNow::Unknown)?;
         let kept = match journal::read(&self.key, &answered.session, &entries) {
             (Some(_), Ok(kept)) => kept,
-            // Nothing is kept, or nothing yet.
-            (None, _) if entries.is_empty() && self.limits.journal > 0 => return Err(Unfollowed::Behind),
-            (_, Err(Unread::Gap)) => return Err(Unfollowed::Behind),
-            _ => return Err(Unfollowed::Unknown),
+            // Nothing is kept yet, or not all.
+            (None, _) if entries.is_empty() && self.limits.journal > 0 => return Err(NotNow::Unknown),
+            (_, Err(Unread::Gap)) => return Err(NotNow::Unknown),
+            _ => return Ok(None),
         };
         for kept in kept {
             match kept {
@@ -178,23 +274,25 @@ impl Beside {
                 Kept::Moved(_) => {}
                 Kept::Items(mut items) => {
                     items.retain(|item| item.seq < first);
-                    judging.answer(&items, &mut Vec::new()).map_err(|_| Unfollowed::Unknown)?;
+                    if judging.answer(&items, &mut Vec::new()).is_err() {
+                        return Ok(None);
+                    }
                 }
             }
         }
-        if judging.next() == first { Ok(judging) } else { Err(Unfollowed::Behind) }
+        if judging.next() == first { Ok(Some(judging)) } else { Err(NotNow::Unknown) }
     }
 
-    fn totals(&self) -> std::sync::MutexGuard<'_, Totals> {
+    fn totals(&self) -> MutexGuard<'_, Totals> {
         // At worst a count is off by one.
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why a session is not followed.
-enum Unfollowed {
-    /// What was answered is not stored yet.
+/// Why a session is not followed now; it may be later.
+enum NotNow {
+    /// There is too much to do.
     Behind,
-    /// It is not kept in full, or cannot be read.
+    /// Its past is not known.
     Unknown,
 }
