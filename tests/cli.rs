@@ -422,12 +422,26 @@ fn a_warning_is_no_error_and_a_wrong_path_is_bad_usage() {
     for path in [rules.path().to_owned(), format!("{}/desk", rules.path())] {
         let ran = probity(&["check", &path]);
         assert_eq!(ran.code, 0);
-        assert!(ran.out.contains("0 errors, 1 warning\n") && ran.out.contains("P0401"), "{}", ran.out);
+        assert!(ran.out.contains("0 errors, 2 warnings\n"), "{}", ran.out);
+        assert!(ran.out.contains("P0401") && ran.out.contains("P0609"), "{}", ran.out);
     }
     assert_eq!(probity(&["check", "/missing"]).code, 2);
     assert_eq!(probity(&["check", "Cargo.toml"]).code, 2);
     assert_eq!(probity(&["check"]).code, 2);
     assert_eq!(probity(&["chek", "rules"]).code, 2);
+}
+
+/// What a server would refuse is known before: a test that fails is told, too.
+#[test]
+fn check_tells_of_tests_that_fail() {
+    let rules = Rules::new(&[
+        ("pack.yaml", MANIFEST),
+        ("policies/p.policy", POLICY),
+        ("tests/p.yaml", &TESTS.replace("P1: 0", "P1: 1")),
+    ]);
+    let ran = probity(&["check", rules.path()]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.contains("P0501") && ran.out.contains("this test fails"), "{}", ran.out);
 }
 
 // ---- test ----

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     diag::{Record, sarif},
-    engine::{Coverage, Loaded, Pack, check_version, predecessor, untested},
+    engine::{Coverage, Loaded, Pack, check_tests, check_version, predecessor},
 };
 
 use super::{
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Outcome {
     let mut loaded = args.paths.iter().map(|path| packs::load(path)).collect::<Result<Vec<_>, _>>()?;
     for load in &mut loaded {
         let packs = load.result.clone().unwrap_or_default();
-        load.diagnostics.extend(packs.iter().flat_map(untested));
+        load.diagnostics.extend(packs.iter().flat_map(check_tests));
     }
     if let Some(version) = &args.against {
         args.paths.iter().zip(&mut loaded).try_for_each(|(path, load)| against(version, path, load))?;

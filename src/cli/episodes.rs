@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ingest::Episode;
+use crate::ingest::{Episode, Messages};
 
 use super::{Failure, lines::Lines};
 
@@ -19,6 +19,10 @@ pub fn each(files: &[PathBuf], mut judge: impl FnMut(&Episode)) -> Result<usize,
         let mut lines = Lines::open(path).map_err(refused)?;
         while let Some((number, line)) = lines.next().map_err(refused)? {
             match Episode::from_line(number, line) {
+                Ok(Episode { messages: Messages::NotAList, .. }) => {
+                    eprintln!("{}:{number}: no `messages`: an episode a line, {{\"messages\": [...]}}", shown(path));
+                    broken += 1;
+                }
                 Ok(episode) => judge(&episode),
                 Err(e) => {
                     eprintln!("{}:{number}: {e}", shown(path));

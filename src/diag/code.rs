@@ -137,6 +137,7 @@ codes! {
     AlwaysFires = "P0606", "a policy that fires wherever it applies in recorded traces";
     AlwaysUndecided = "P0607", "a policy that is never decided in recorded traces";
     NotTested = "P0608", "a policy that fires in no test of its pack";
+    NoTests = "P0609", "a pack whose policies nothing tests";
 }
 
 impl fmt::Display for Code {

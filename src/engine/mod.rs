@@ -30,7 +30,7 @@ pub use drift::{EvaluateError, FinishedProbe, evaluate, find_probe, lexicon, set
 pub use episode::{EpisodeOutcome, run_episode};
 pub use load::{Loaded, RuleSet, load_pack, load_pack_files, load_pack_of, load_rule_files, load_rules};
 pub use pack::{Pack, PackParts, PolicyInfo, RewardDigits};
-pub use packtest::{TestReport, TestResult, run_tests, run_tests_while, test_coverage, untested};
+pub use packtest::{TestReport, TestResult, check_tests, failing, run_tests, run_tests_while, test_coverage};
 pub use recount::{Figures, PolicyVerdicts, Recount, TraceDiff, VerdictAt};
 pub use session::{Session, SessionError, Told};
 pub use verdicts::{Verdict, verdicts};

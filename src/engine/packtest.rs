@@ -4,12 +4,15 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Coverage, EpisodeOutcome, Pack, drifttest, run_episode};
 use crate::{
-    diag::{Code, Diagnostic},
+    diag::{Code, Diagnostic, Severity, Span},
     ingest::{Episode, Messages},
     lang::program::Policy,
     model::{PolicyId, Turn},
     pack::{Expected, TestCase},
 };
+
+/// Faults of one test that are told.
+const FAULTS_TOLD: usize = 3;
 
 /// What running a pack's tests gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,20 +71,47 @@ pub fn run_tests_while(pack: &Arc<Pack>, go_on: &dyn Fn() -> bool) -> Option<Tes
     Some(TestReport { results, never_fired, never_asked })
 }
 
-/// Warnings that point at the policies that fire in no test, but for those that another pack declares and tests. A pack
-/// without tests is not told of each of them.
-pub fn untested(pack: &Arc<Pack>) -> Vec<Diagnostic> {
+/// Warnings about a pack's own tests: that there are none, those that fail, and policies that fire in none; but for what
+/// another pack declares and tests.
+pub fn check_tests(pack: &Arc<Pack>) -> Vec<Diagnostic> {
+    let own = |policy: &&Policy| !pack.inherited().has(policy.span.file);
+    let report = run_tests(pack);
+    let failing = failing(pack, &report).into_iter().map(|d| Diagnostic { severity: Severity::Warning, ..d });
     if pack.tests().is_empty() {
-        return Vec::new();
+        let untested = pack.program().policies.iter().any(|policy| own(&policy));
+        let what = format!("nothing tests the policies of the pack `{}`", pack.name());
+        let warning = Diagnostic::warning(Code::NoTests, pack.version_span(), what)
+            .help("a file in `tests/` says what they must and must not do");
+        return failing.chain(untested.then_some(warning)).collect();
     }
-    let silent = run_tests(pack).never_fired;
-    let policies = pack.program().policies.iter().filter(|policy| silent.contains(&policy.id));
-    let policies = policies.filter(|policy| !pack.inherited().has(policy.span.file));
+    let silent = pack.program().policies.iter().filter(|policy| report.never_fired.contains(&policy.id)).filter(own);
     let warning = |policy: &Policy| {
         Diagnostic::warning(Code::NotTested, policy.span, format!("`{}` fires in no test of the pack", policy.id))
             .help("`probity test --coverage` says what kept it")
     };
-    policies.map(warning).collect()
+    failing.chain(silent.map(warning)).collect()
+}
+
+/// An error for each test that fails.
+pub fn failing(pack: &Pack, report: &TestReport) -> Vec<Diagnostic> {
+    let fails = |result: &TestResult| {
+        let (told, more) = (result.faults.iter().take(FAULTS_TOLD), result.faults.len().saturating_sub(FAULTS_TOLD));
+        let mut what = told.cloned().collect::<Vec<_>>().join("; ");
+        if more > 0 {
+            what.push_str(&format!("; and {more} more"));
+        }
+        let place = place(pack, &result.name).unwrap_or(pack.version_span());
+        Diagnostic::error(Code::TestFailed, place, format!("this test fails: {what}"))
+    };
+    report.results.iter().filter(|result| !result.faults.is_empty()).map(fails).collect()
+}
+
+/// Where a test of a pack is written.
+fn place(pack: &Pack, name: &str) -> Option<Span> {
+    let (traces, drift) = (pack.tests().iter().map(|t| &t.name), pack.drift_tests());
+    let sessions = drift.sessions.iter().map(|case| &case.name);
+    let redaction = drift.redaction.iter().map(|case| &case.name);
+    traces.chain(sessions).chain(redaction).find(|known| known.value == name).map(|known| known.span)
 }
 
 /// How the policies of a pack fare in its tests.

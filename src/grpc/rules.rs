@@ -97,6 +97,7 @@ impl Rules for RulesApi {
             refused: now.stale.map(|stale| convert_rules::refused_load(&stale.refused)),
             session_count: now.generations.iter().map(|(_, sessions)| sessions).sum(),
             last_record: now.last_record,
+            sleeping_session_count: now.sleeping,
             generations: now.generations.iter().map(generation).collect(),
             generations_in_memory: now.in_memory,
             max_generations: now.most_in_memory,

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     io::{BufRead, BufReader, Write},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
@@ -222,11 +223,12 @@ const ELSEWHERE: [&str; 17] = [
 
 fn git(here: &Path) -> Command {
     let mut command = Command::new("git");
-    ELSEWHERE.into_iter().for_each(|variable| drop(command.env_remove(variable)));
     // What these print would stand among the reasons why it says no.
     let traces =
         std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"GIT_TRACE"));
-    traces.for_each(|variable| drop(command.env_remove(variable)));
+    for variable in ELSEWHERE.into_iter().map(OsString::from).chain(traces) {
+        command.env_remove(variable);
+    }
     command.arg("-C").arg(here).args(["-c", "core.fsmonitor=false"]).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     command
 }

@@ -46,7 +46,8 @@ struct Figures(Registry);
 
 impl Figures {
     fn status(&mut self, status: &Status) {
-        let Status { served, location: _, stale, loads, generations, in_memory, most_in_memory, last_record } = status;
+        let Status { served, location: _, stale, loads, generations, in_memory, most_in_memory, sleeping, last_record } =
+            status;
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         self.gauges("server", "The version of the server", [(version, 1)]);
         self.gauge("rules_generation", "Counts the sets that were served since the start", served.generation);
@@ -66,6 +67,7 @@ impl Figures {
         self.gauge("rules_generations_in_memory", "Sets of rules in memory", *in_memory);
         self.gauge("rules_generations_limit", "How many there may be", *most_in_memory);
         self.gauge("sessions", "Open sessions", generations.iter().map(|(_, sessions)| sessions).sum());
+        self.gauge("sessions_asleep", "Sessions that wait for somebody to ask for them", *sleeping);
         self.gauge("audit_last_record", "Number of the last stored record", *last_record);
     }
 

@@ -51,7 +51,7 @@ impl Dormant {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.table().len()
     }
 

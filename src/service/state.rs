@@ -52,6 +52,8 @@ pub struct Status {
     pub loads: LoadCounts,
     /// Open sessions per generation of rules. Each pack that served before the start is one, and has the number 0.
     pub generations: Vec<(u64, u64)>,
+    /// Sessions that were open before the start, or under other rules, and that nobody has asked for since.
+    pub sleeping: u64,
     /// Sets of rules in memory: the served one, and those of open sessions, with each pack of before the start for one.
     pub in_memory: u64,
     /// How many there may be.
@@ -113,6 +115,7 @@ impl Service {
             generations: self.sessions.generations().into_iter().map(|(of, n)| (of.loaded(), n)).collect(),
             in_memory: self.in_memory() as u64,
             most_in_memory: self.sessions.limits().generations as u64,
+            sleeping: self.dormant.len() as u64,
             last_record: self.store.last()?,
         })
     }

@@ -31,7 +31,8 @@ pub async fn status(channel: Channel, format: Format) -> Outcome {
                 "" => out.line(format_args!("rules from {}", status.rules_location))?,
                 commit => out.line(format_args!("rules from {}, commit {commit}", status.rules_location))?,
             }
-            out.line(format_args!("{} open sessions, {} records", status.session_count, status.last_record))?;
+            let (open, sleeping) = (status.session_count, status.sleeping_session_count);
+            out.line(format_args!("{open} open sessions, {sleeping} asleep, {} records", status.last_record))?;
             if status.generations_in_memory > 1 {
                 out.line(generations(&status))?;
             }
@@ -151,6 +152,7 @@ fn status_json(status: &GetStatusResponse) -> Value {
         "warnings": warnings,
         "refused": refused,
         "sessions": status.session_count,
+        "sleeping_sessions": status.sleeping_session_count,
         "generations": by_generation,
         "generations_in_memory": status.generations_in_memory,
         "max_generations": status.max_generations,

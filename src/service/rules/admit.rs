@@ -13,13 +13,10 @@ use crate::{
     audit::public_key,
     config::{OnTestFailure, Pin},
     diag::{Code, Diagnostic, Diagnostics, Severity, Sources, Span},
-    engine::{Pack, RuleSet, run_tests_while},
+    engine::{Pack, RuleSet, failing, run_tests_while},
     model::Digest,
     pack::{PackSignature, RuleFiles, SIGNATURE_FILE},
 };
-
-/// Faults of one test that are told.
-const FAULTS_TOLD: usize = 3;
 
 /// What rules must show, as the settings say.
 #[derive(Clone, Debug)]
@@ -164,16 +161,7 @@ impl Conditions {
                 return found
                     .push(severity(problem.help("give them more time with --test-limit, or make them smaller")));
             };
-            for result in report.results.iter().filter(|result| !result.faults.is_empty()) {
-                let place = test(pack, &result.name).unwrap_or_else(|| manifest(pack, sources));
-                let (told, more) =
-                    (result.faults.iter().take(FAULTS_TOLD), result.faults.len().saturating_sub(FAULTS_TOLD));
-                let mut what = told.cloned().collect::<Vec<_>>().join("; ");
-                if more > 0 {
-                    what.push_str(&format!("; and {more} more"));
-                }
-                found.push(severity(Diagnostic::error(Code::TestFailed, place, format!("this test fails: {what}"))));
-            }
+            found.extend(failing(pack, &report).into_iter().map(severity));
         }
     }
 }
@@ -203,12 +191,4 @@ fn file(path: &Path, sources: &mut Arc<Sources>) -> Span {
     let name = path.display().to_string();
     let known = sources.iter().find(|(_, source)| source.name() == name).map(|(id, _)| id);
     Span::start_of(known.unwrap_or_else(|| sources_of(sources).add_name(name)))
-}
-
-/// Where a test of a pack is written.
-fn test(pack: &Pack, name: &str) -> Option<Span> {
-    let (traces, drift) = (pack.tests().iter().map(|t| &t.name), pack.drift_tests());
-    let sessions = drift.sessions.iter().map(|case| &case.name);
-    let redaction = drift.redaction.iter().map(|case| &case.name);
-    traces.chain(sessions).chain(redaction).find(|known| known.value == name).map(|known| known.span)
 }
