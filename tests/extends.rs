@@ -12,8 +12,8 @@ use std::{
 use probity::{
     diag::{Code, Diagnostics, Severity},
     engine::{
-        Change, Coverage, Loaded, Pack, check_version, diff, load_pack, load_pack_files, load_pack_of, load_rule_files,
-        load_rules, run_tests, untested,
+        Change, Coverage, Loaded, Pack, check_tests, check_version, diff, load_pack, load_pack_files, load_pack_of,
+        load_rule_files, load_rules, run_tests,
     },
     model::{AuditorSees, Gate, Limit},
     pack::{GitFiles, PackFiles, RuleFiles},
@@ -164,14 +164,14 @@ fn the_tests_of_a_pack_run_over_the_whole_and_those_of_its_base_do_not() {
     assert!(report.results.iter().all(|result| result.faults.is_empty()), "{:#?}", report.results);
     // `SHELL_FROM_WEB` of the base fires in no test of this pack, and that is nothing to warn of here.
     assert_eq!(report.never_fired.iter().map(ToString::to_string).collect::<Vec<_>>(), ["SHELL_FROM_WEB"]);
-    assert_eq!(untested(&shop), []);
+    assert_eq!(check_tests(&shop), []);
     let warned = |pack: &Arc<Pack>| Coverage::new(Arc::clone(pack)).warnings().len();
     assert_eq!(warned(&shop), 2, "its own two policies, about no event of no episode");
     // The base is told of its own affairs.
     let base = load_pack(&dir.path().join("starter"));
     let codes: Vec<Code> = base.diagnostics.sorted().iter().map(|d| d.code).collect();
     assert_eq!(codes, [Code::Unused, Code::Unused]);
-    assert_eq!(untested(&base.result.unwrap()).len(), 3);
+    assert_eq!(check_tests(&base.result.unwrap()).len(), 3);
 }
 
 #[test]

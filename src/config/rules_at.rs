@@ -42,7 +42,7 @@ impl RulesAt {
         })
     }
 
-    /// The folder, or that of the repository: what is watched.
+    /// The folder, or that of the repository.
     pub fn path(&self) -> &Path {
         match self {
             RulesAt::Folder(folder) => folder,

@@ -249,17 +249,14 @@ pub async fn start_with(settings: &Settings, rules: LiveRules, store: Arc<dyn St
     }
     // Recorded before the first call can be judged under these rules.
     service.activate().await?;
-    if let Some(shadow) = service.shadow()
-        && let Err(e) = shadow.reload(Trigger::Asked).await
-    {
-        tracing::error!(error = %e, "there is no candidate beside the rules; the server starts without one");
-    }
+
     let transport = tokio::spawn(router.serve_with_incoming_shutdown(incoming, close));
     health.serving().await;
     tracing::info!(%address, packs = service.served().pack_refs().len(), "serving");
 
     let most = (!settings.max_staleness.is_zero()).then_some(settings.max_staleness);
     let mut helpers = vec![
+        tokio::spawn(load_shadow(service.clone())),
         tokio::spawn(health.clone().keep(failure, service.stale(), most, draining.clone())),
         tokio::spawn(sweep_sessions(service.clone(), settings.session_ttl)),
         tokio::spawn(keep_house(
@@ -352,6 +349,15 @@ async fn keep_house(service: Arc<Service>, retention: Retention) {
             Ok(Some(Tidied { before, after })) => tracing::info!(before, after, "the audit store takes less room"),
             Err(e) => tracing::warn!(error = %e, "the audit store still takes more room than it needs"),
         }
+    }
+}
+
+/// Loads the candidate beside the rules, if there is to be one: nobody waits for it.
+async fn load_shadow(service: Arc<Service>) {
+    if let Some(shadow) = service.shadow()
+        && let Err(e) = shadow.reload(Trigger::Asked).await
+    {
+        tracing::error!(error = %e, "there is no candidate beside the rules yet");
     }
 }
 

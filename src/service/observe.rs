@@ -143,6 +143,8 @@ pub enum ObserveError {
 pub struct Pending {
     ticket: Ticket,
     outcome: Result<Observed, ObserveError>,
+    /// What was judged before an item that was refused.
+    unanswered: Vec<Answer>,
 }
 
 impl Pending {
@@ -180,8 +182,9 @@ impl Service {
                 // It has moved to other rules since it was found.
                 Err(ObserveError::Left) => {}
                 judged => {
-                    if let (Some(shadow), Ok(Pending { outcome: Ok(observed), .. })) = (&self.shadow, &judged) {
-                        shadow.answered(&slot, self.seed(&slot.id), ask.items, &observed.answers);
+                    if let (Some(shadow), Ok(Pending { outcome, unanswered, .. })) = (&self.shadow, &judged) {
+                        let answers = outcome.as_ref().map_or(unanswered, |observed| &observed.answers);
+                        shadow.answered(&slot, self.seed(&slot.id), ask.items, answers);
                     }
                     return judged;
                 }
@@ -257,20 +260,15 @@ impl Service {
         if ended {
             self.sessions.ended(slot);
         }
-        let outcome = match outcome {
+        let (outcome, unanswered) = match outcome {
             Ok(()) => {
                 let recorded = Recorded::Queued;
-                Ok(Observed {
-                    session: slot.id.clone(),
-                    pack: slot.pack.clone(),
-                    followed: told_from,
-                    answers,
-                    recorded,
-                })
+                let (session, pack) = (slot.id.clone(), slot.pack.clone());
+                (Ok(Observed { session, pack, followed: told_from, answers, recorded }), Vec::new())
             }
-            Err(e) => Err(ObserveError::Item(e)),
+            Err(e) => (Err(ObserveError::Item(e)), answers),
         };
-        Ok(Pending { ticket, outcome })
+        Ok(Pending { ticket, outcome, unanswered })
     }
 
     /// Why an item of a session is refused that is not open.

@@ -45,12 +45,15 @@ impl Service {
         let served = self.rules.current();
         match mode {
             Mode::Gate => served.set.get(asked).map(|pack| served.rules(pack)),
-            Mode::Episode => {
-                let same = served.set.iter().find(|pack| (pack.name(), pack.digest()) == (&named.name, &named.digest));
-                // Its records name the version that it began with.
-                same.map(|pack| SessionRules { named: named.clone(), ..served.rules(pack) })
-            }
+            Mode::Episode => self.served_same(named),
         }
+    }
+
+    /// Served rules that mean the same as others, under the name and version of these: records go on naming them.
+    pub(super) fn served_same(&self, named: &Arc<PackRef>) -> Option<SessionRules> {
+        let served = self.rules.current();
+        let same = served.set.versions(&named.name).iter().find(|pack| *pack.digest() == named.digest);
+        same.map(|pack| SessionRules { named: named.clone(), ..served.rules(pack) })
     }
 
     /// Ends the sessions under the oldest rules, where more are in memory than may be; gives their number.

@@ -49,10 +49,16 @@ impl Service {
             Turn::Repeated(_) => return Ok(self.rules.current()),
             new => new,
         };
-        if let (Trigger::Asked, Some(shadow)) = (trigger, &self.shadow) {
-            // How that went is in the log and in the candidate's status.
-            let _ = shadow.reload(Trigger::Asked).await;
-        }
+        // The candidate is loaded beside: how that went is in the log and in its status.
+        let beside = async {
+            if let (Trigger::Asked, Some(shadow)) = (trigger, &self.shadow) {
+                let _ = shadow.reload(Trigger::Asked).await;
+            }
+        };
+        tokio::join!(self.load_rules(trigger, named), beside).0
+    }
+
+    async fn load_rules(&self, trigger: Trigger, named: Option<Named>) -> Result<Arc<Served>, ReloadError> {
         let alone = self.rules.alone().await;
         match self.rules.prepare(&alone, trigger).await? {
             Prepared::Same(served) => {

@@ -374,6 +374,10 @@ impl Service {
         // A session that broke has nothing more to say, and is dropped all the same.
         let mut live = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.closed = true;
+        // It may have been put to sleep since it left the table.
+        if live.left {
+            self.dormant.wakes(&slot.id, || ());
+        }
         // Whoever still holds the session does not hold its rules.
         live.judging.stop();
         let closed = Closed { session: slot.id.clone(), pack: Some(slot.pack.clone()), reason };

@@ -1,7 +1,7 @@
 //! The served set of rule packs and what became of the last load.
 //!
-//! A set is swapped in whole. Each call loads the set once; each session keeps the pack that it
-//! began with. How a new set comes in is told in `reload`.
+//! A set is swapped in whole. Each call loads the set once; each session is under
+//! one pack of a set at a time (see `follow`). How a new set comes in is told in `reload`.
 
 mod admit;
 mod hints;
@@ -340,17 +340,17 @@ impl LiveRules {
         let before = self.current.swap(served.clone());
         self.stale.send_replace(None);
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        if self.candidate {
-            tracing::info!(generation = served.generation, packs = served.refs.len(), "the candidate was loaded");
-            return;
-        }
-        let lines = |set: &RuleSet| set.iter().map(|pack| pack.line()).collect::<BTreeSet<_>>();
-        for gone in lines(&before.set).difference(&lines(&served.set)) {
-            tracing::warn!(pack = %gone, "the pack is no longer there: new sessions under it are refused");
-        }
         let packs: Vec<String> = served.refs.iter().map(|pack| format!("{pack:?}")).collect();
-        let commit = served.commit.as_deref();
-        tracing::info!(generation = served.generation, commit, packs = %packs.join(", "), "the rules were reloaded");
+        let (generation, commit, packs) = (served.generation, served.commit.as_deref(), packs.join(", "));
+        if self.candidate {
+            tracing::info!(generation, commit, %packs, "the candidate beside the rules was loaded");
+        } else {
+            let lines = |set: &RuleSet| set.iter().map(|pack| pack.line()).collect::<BTreeSet<_>>();
+            for gone in lines(&before.set).difference(&lines(&served.set)) {
+                tracing::warn!(pack = %gone, "the pack is no longer there: new sessions under it are refused");
+            }
+            tracing::info!(generation, commit, %packs, "the rules were reloaded");
+        }
         log(&served.warnings);
         // A large set takes its time to be freed.
         tokio::task::spawn_blocking(move || drop(before));

@@ -12,7 +12,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -23,7 +23,6 @@ use tokio::sync::broadcast;
 use crate::{
     audit::Store,
     config::{OnTestFailure, RulesAt, Settings},
-    diag,
     model::Step,
 };
 
@@ -53,6 +52,8 @@ pub struct Shadow {
     closed: Arc<Closed>,
     /// Counts what is handed over.
     order: AtomicU64,
+    /// The thread that judges has ended.
+    broke: AtomicBool,
 }
 
 /// How a candidate stands.
@@ -102,7 +103,16 @@ impl Shadow {
         };
         thread::Builder::new().name("shadow".to_owned()).spawn(move || beside.run(&waiting))?;
         let rules = LiveRules::none_yet(&settings);
-        Ok(Shadow { rules, queue, totals, told, backlog, closed, order: AtomicU64::new(0) })
+        Ok(Shadow {
+            rules,
+            queue,
+            totals,
+            told,
+            backlog,
+            closed,
+            order: AtomicU64::new(0),
+            broke: AtomicBool::new(false),
+        })
     }
 
     /// The rules of the candidate.
@@ -180,23 +190,25 @@ impl Shadow {
         };
         let full = self.backlog.add(bytes) > WAITING_BYTES;
         let taken = if full { Err(TrySendError::Full(answered)) } else { self.queue.try_send(answered) };
-        if taken.is_err() {
+        if let Err(error) = taken {
             self.backlog.remove(bytes);
             self.totals().skipped += count;
+            if matches!(error, TrySendError::Disconnected(_)) && !self.broke.swap(true, Ordering::Relaxed) {
+                tracing::error!(
+                    "judging by the candidate broke: nothing more is compared until the server starts again"
+                );
+            }
         }
     }
 
     /// Notes that a session was closed: what is known of it is let go.
     pub(super) fn closed(&self, session: Arc<str>) {
+        // Nobody takes notice any more.
+        if self.broke.load(Ordering::Relaxed) {
+            return;
+        }
         let order = self.order.fetch_add(1, Ordering::Relaxed);
         self.closed.lock().unwrap_or_else(PoisonError::into_inner).insert(session, order);
-    }
-}
-
-impl ShadowStatus {
-    /// Warnings about the candidate.
-    pub fn warnings(&self) -> &[diag::Record] {
-        &self.candidate.warnings
     }
 }
 

@@ -33,6 +33,9 @@ async fn figures_say_what_serves_and_that_it_is_stale() {
     let listener = scrape::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let served = scrape::serve(listener, house.running().service().clone());
+    while house.running().service().shadow().unwrap().status().candidate.set.is_empty() {
+        tokio::task::yield_now().await;
+    }
     house.engine().await.observe(request("s-4242", items(0, [pays(&[5])]))).await.unwrap();
     let page = loop {
         let page = get(address, "/metrics").await;

@@ -13,7 +13,7 @@ use probity::grpc::wire::{
 use tempfile::TempDir;
 use tonic::{Code, transport::Channel};
 
-use crate::support::{House, effects, fields, items, message, pays, reason, request, user, write_pack};
+use crate::support::{House, effects, end, fields, items, message, pays, reason, request, user, write_pack};
 
 /// Nobody is paid more than so much; and whatever else.
 fn most(amount: i64, also: &str) -> String {
@@ -44,6 +44,18 @@ async fn after(house: &House, count: u64) -> GetShadowResponse {
     loop {
         let status = rules.get_shadow(GetShadowRequest {}).await.unwrap().into_inner();
         if status.item_count + status.skipped_item_count + status.unfollowed_item_count >= count {
+            return status;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until the candidate was loaded or refused.
+async fn tried(house: &House) -> GetShadowResponse {
+    let mut rules = house.rules_api().await;
+    loop {
+        let status = rules.get_shadow(GetShadowRequest {}).await.unwrap().into_inner();
+        if !status.packs.is_empty() || status.refused.is_some() {
             return status;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -137,6 +149,7 @@ async fn the_candidate_knows_what_was_before_it_came() {
     say(&house, "long", 5, pays(&[30])).await;
     assert_eq!(after(&house, 3).await.unfollowed_item_count, 1);
     house.restart().await;
+    tried(&house).await;
     assert_eq!(effects(&say(&house, "s", 3, pays(&[1])).await), [Allow]);
     let status = after(&house, 1).await;
     assert_eq!((status.item_count, policies(&status)), (1, vec![("SUM", 1, 0)]));
@@ -146,7 +159,7 @@ async fn the_candidate_knows_what_was_before_it_came() {
 async fn a_candidate_that_cannot_be_loaded_is_told_and_disturbs_nobody() {
     let (mut house, candidate) = house().await;
     let mut rules = house.rules_api().await;
-    let status = rules.get_shadow(GetShadowRequest {}).await.unwrap().into_inner();
+    let status = tried(&house).await;
     assert_eq!((status.packs.len(), status.loaded_at), (0, None));
     assert!(status.refused.unwrap().rendered.contains("holds no pack"));
     write_pack(candidate.path(), "guard", "1.1.0", &most(50, ""));
@@ -181,6 +194,7 @@ async fn on_recorded_episodes_the_candidate_differs_where_it_means_something_els
         settings.shadow_rules = Some(candidate.path().to_owned().into());
     })
     .await;
+    tried(&house).await;
     let episodes = std::fs::read_to_string("tests/data/traces/airline/episodes.jsonl").unwrap();
     let (mut count, mut calls) = (0, 0);
     for line in episodes.lines().take(12) {
@@ -276,4 +290,25 @@ async fn closed_sessions_are_let_go_and_watches_end() {
     }
     assert!(house.stop().await.drained);
     assert!(told.message().await.is_err(), "the server is stopping");
+}
+
+/// What is too large to wait for the candidate is passed over and counted. What was judged before an item that is refused
+/// is compared.
+#[tokio::test]
+async fn what_cannot_wait_is_passed_over_and_counted() {
+    let (house, candidate) = house().await;
+    write_pack(candidate.path(), "guard", "1.1.0", &most(50, ""));
+    reload(&house).await;
+    let large = format!(r#"{{"role":"user","content":"hello","more":[{}0]}}"#, "0,".repeat(2_050_000));
+    say(&house, "s", 0, message(&large)).await;
+    assert_eq!(after(&house, 1).await.skipped_item_count, 1);
+    // It is taken up again from its journal, or counted as not known if that outgrew its bound.
+    say(&house, "s", 1, pays(&[70])).await;
+    let status = after(&house, 2).await;
+    assert_eq!(status.item_count + status.unfollowed_item_count, 1);
+
+    let first = items(0, [pays(&[70]), end(), pays(&[70])]);
+    house.engine().await.observe(request("t", first)).await.unwrap_err();
+    let compared = status.item_count + 2;
+    assert_eq!(after(&house, 4).await.item_count, compared, "those before the refused one are compared");
 }

@@ -156,8 +156,9 @@ impl Loader {
         let set = store.last_set()?;
         let mut packs: Vec<(Digest, String, PackFiles)> = Vec::with_capacity(set.len());
         for pack in &set {
-            // Versions that mean the same have the same sources.
+            // Of versions that mean the same the store keeps the sources of one, and that one serves.
             if packs.iter().any(|(kept, ..)| *kept == pack.digest) {
+                tracing::warn!(pack = %pack.name, version = %pack.version, "one of several versions that mean the same serves");
                 continue;
             }
             let Some(files) = store.sources(&pack.digest)?.and_then(|bytes| PackFiles::from_bytes(&bytes)) else {

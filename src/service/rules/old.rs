@@ -94,11 +94,14 @@ impl OldRules {
 }
 
 impl Service {
-    /// Rules that are not served, for a session that goes on under them; or why it cannot.
+    /// Rules of before, for a session that goes on under them; or why it cannot.
     pub(in crate::service) async fn old_rules(
         &self,
         named: &Arc<PackRef>,
     ) -> Result<Result<SessionRules, CloseReason>, QueryError> {
+        if let Some(same) = self.served_same(named) {
+            return Ok(Ok(same));
+        }
         let _turn = self.old_rules.turn.lock().await;
         if let Some(found) = self.old_rules.find(named) {
             return Ok(Ok(found));
@@ -128,7 +131,7 @@ impl Service {
     /// What once served under a digest, compiled again; nothing if that cannot be.
     pub(in crate::service) async fn kept_pack(&self, digest: Digest) -> Result<Option<Arc<Pack>>, QueryError> {
         let _turn = self.old_rules.turn.lock().await;
-        Ok(self.compile_again(digest, "by its digest").await?.ok())
+        Ok(self.compile_again(digest, "by-digest").await?.ok())
     }
 
     async fn compile_again(&self, wanted: Digest, name: &str) -> Result<Result<Arc<Pack>, NotAgain>, QueryError> {

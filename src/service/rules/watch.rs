@@ -48,7 +48,9 @@ impl Service {
         let Some(rules) = self.watched(watched) else { return };
         let began = Instant::now();
         let poll = settings.poll.unwrap_or(NEVER);
-        let mut hints = Hints::new(&rules.loader.watched(), settings.hints);
+        let loader = rules.loader.clone();
+        let Ok(watched_folder) = tokio::task::spawn_blocking(move || loader.watched()).await else { return };
+        let mut hints = Hints::new(&watched_folder, settings.hints);
         let arrived = hints.arrived();
         let mut settling = Settling::new(settings.settle);
         let mut restless = false;

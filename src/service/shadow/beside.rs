@@ -66,7 +66,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// What waits with this; for its bytes, how many all take.
+    /// Adds a request of so many bytes; gives the bytes of all that wait.
     pub(super) fn add(&self, bytes: usize) -> usize {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
@@ -211,7 +211,9 @@ impl Beside {
         let bytes = judging.bytes() + EACH;
         table.bytes = table.bytes - known.bytes + bytes;
         known.bytes = bytes;
-        if judging.has_ended() || !whole {
+        let ended = judging.has_ended() || !whole;
+        // Who grows needs room like who comes; without any it is taken up again when there is some.
+        if ended || (table.bytes > FOLLOWED_BYTES && !table.has_room()) {
             table.remove(&answered.session);
         }
     }
@@ -219,6 +221,10 @@ impl Beside {
     /// Compares, counts and tells.
     fn compare(&self, answered: &Answered, candidate: &Arc<PackRef>, judged: &[Answer]) {
         let mut totals = self.totals();
+        // Another candidate may have come meanwhile: it counts from its beginning.
+        if totals.generation != answered.generation {
+            return;
+        }
         for ((seq, live), other) in answered.steps.iter().zip(judged) {
             totals.count(live);
             let (calls, gained, lost) = differ(live, &other.step);
