@@ -422,9 +422,17 @@ impl LiveRules {
     }
 }
 
-/// A log line for each diagnostic.
+/// Diagnostics of one load that are logged.
+const LOGGED: usize = 20;
+
+/// A log line for each of the first diagnostics; the status shows all.
 fn log(diagnostics: &[diag::Record]) {
-    for diag::Record { place, code, severity, message, help, .. } in diagnostics {
+    if let Some(more @ 1..) = diagnostics.len().checked_sub(LOGGED) {
+        tracing::warn!(more, "there are more errors and warnings than are logged; the status of the rules shows all");
+    }
+    let of = |severity: Severity| diagnostics.iter().filter(move |d| d.severity == severity);
+    let errors_first = of(Severity::Error).chain(of(Severity::Warning));
+    for diag::Record { place, code, severity, message, help, .. } in errors_first.take(LOGGED) {
         let (code, help) = (code.text(), help.as_deref());
         let diag::Place { file, line, column, .. } = place;
         match severity {
