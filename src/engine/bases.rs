@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::load::compile;
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Severity, Sources, quote},
-    pack::{Inherited, PackSpec},
+    diag::{Diagnostic, Diagnostics, Severity, Sources, quote},
+    pack::{Inherited, PackSpec, base_broken},
 };
 
 /// Of what compiling a pack found, what is to be told. A base with errors of its own is told once, where it is asked for:
@@ -24,12 +24,8 @@ pub(super) fn told(
         let (_, alone) = compile(sources, PackSpec::clone(spec));
         let Some(first) = alone.sorted().into_iter().find(|d| d.severity == Severity::Error).cloned() else { continue };
         found = found.into_iter().filter(|d| !theirs(d)).collect();
-        let what = format!("the pack {} has errors, and cannot be extended", quote(&base.name));
-        found.push(
-            Diagnostic::error(Code::BaseBroken, base.at, what)
-                .secondary(first.primary.span, first.message)
-                .help("`probity check` on its folder tells them all"),
-        );
+        let broken = base_broken(&quote(&base.name), base.at);
+        found.push(broken.secondary(first.primary.span, first.message));
     }
     inherited.told(found)
 }

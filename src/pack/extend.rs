@@ -103,14 +103,14 @@ impl Reading {
                 return None;
             }
             None => {
-                self.diags.push(broken(&name, at));
+                self.diags.push(base_broken(&name, at));
                 return None;
             }
         }
         let whole = self.whole(&found);
         let errors = whole.problems.sorted().into_iter().find(|d| d.severity == crate::diag::Severity::Error).cloned();
         let Some(first) = errors else { return Some(whole) };
-        self.diags.push(broken(&name, at).secondary(first.primary.span, first.message));
+        self.diags.push(base_broken(&name, at).secondary(first.primary.span, first.message));
         None
     }
 
@@ -393,7 +393,8 @@ fn put(node: &mut Node, entry: Entry) {
     }
 }
 
-fn broken(name: &str, at: Span) -> Diagnostic {
+/// That a pack is asked for which has errors of its own; its name in quotes.
+pub fn base_broken(name: &str, at: Span) -> Diagnostic {
     Diagnostic::error(Code::BaseBroken, at, format!("the pack {name} has errors, and cannot be extended"))
         .help("`probity check` on its folder tells them all")
 }

@@ -187,12 +187,17 @@ impl From<&BTreeMap<PathBuf, Vec<u8>>> for Folder {
     }
 }
 
+/// Whether a name of a path begins with a dot: such files are passed over.
+pub(super) fn is_hidden(path: &Path) -> bool {
+    path.iter().any(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
 /// The names in a folder that do not begin with a dot, in order.
 pub(super) fn sorted_names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") {
+        if !is_hidden(Path::new(&name)) {
             names.push(name);
         }
     }

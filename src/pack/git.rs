@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    folder::{MANIFEST, MAX_FILES, MAX_PACK_BYTES},
+    folder::{MANIFEST, MAX_FILES, MAX_PACK_BYTES, is_hidden},
     layout::Part,
 };
 
@@ -88,9 +88,8 @@ pub fn read_folder(folder: &Path, reference: &str) -> Result<GitFiles, GitError>
 /// with a dot are passed over.
 pub fn read_inside(repository: &Path, reference: &str, folder: &Path) -> Result<GitFiles, GitError> {
     let commit = resolve(repository, reference)?;
-    let hidden = |path: &Path| path.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
     let inside = folder.to_str().ok_or(GitError::Answer)?;
-    tree(repository.to_owned(), commit, inside, folder, reference)?.read(|path| !hidden(path))
+    tree(repository.to_owned(), commit, inside, folder, reference)?.read(|path| !is_hidden(path))
 }
 
 /// The packs of a folder as they were at a commit, and nothing else that it holds: it may be the root of a repository.

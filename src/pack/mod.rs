@@ -37,6 +37,7 @@ mod yaml;
 
 pub use beside::extends_others;
 pub use drift_cases::{Band, DriftCase, DriftStep, DriftTests, RedactionCase, SessionExpect, StepExpect};
+pub use extend::base_broken;
 pub use git::{GitError, GitFiles, read_folder, read_packs, references, resolve};
 pub use inherited::{Base, Inherited};
 pub use read::{read_pack, read_pack_files, read_pack_of, read_rule_files, read_rules};

@@ -14,7 +14,7 @@ use crate::model::{
 
 use super::{
     beside::{Offers, extends_others},
-    folder::{FileProblem, Folder, KEPT_BASES, sorted_names},
+    folder::{FileProblem, Folder, KEPT_BASES, is_hidden, sorted_names},
     git::{self, GitError, GitFiles},
     layout::Part,
 };
@@ -79,10 +79,9 @@ impl RuleFiles {
                 return RuleFiles { dir: dir.to_owned(), entries: Vec::new(), problem, commit: None };
             }
         };
-        let hidden = |path: &Path| path.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
         let mut folders: BTreeMap<PathBuf, BTreeMap<PathBuf, Vec<u8>>> = BTreeMap::new();
         let mut entries = Vec::new();
-        for (path, bytes) in files.into_iter().filter(|(path, _)| !hidden(path)) {
+        for (path, bytes) in files.into_iter().filter(|(path, _)| !is_hidden(path)) {
             let mut parts = path.iter();
             let Some(first) = parts.next() else { continue };
             match parts.as_path() {

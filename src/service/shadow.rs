@@ -11,7 +11,7 @@ mod compare;
 use std::{
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
@@ -33,7 +33,7 @@ use super::{
     sessions::{SessionLimits, Slot},
 };
 
-use beside::{Answered, Backlog, Beside, Closed};
+use beside::{Answered, Beside, Shared};
 pub use compare::{CallDifference, Difference, PolicyTotals, Totals};
 
 /// Requests that may wait to be judged again, and bytes of what they hold.
@@ -46,10 +46,8 @@ const TOLD: usize = 1024;
 pub struct Shadow {
     rules: LiveRules,
     queue: SyncSender<Answered>,
-    totals: Arc<Mutex<Totals>>,
     told: broadcast::Sender<Arc<Difference>>,
-    backlog: Arc<Backlog>,
-    closed: Arc<Closed>,
+    shared: Arc<Shared>,
     /// Counts what is handed over.
     order: AtomicU64,
     /// The thread that judges has ended.
@@ -89,30 +87,18 @@ impl Shadow {
         };
         let (queue, waiting) = sync_channel(WAITING);
         let (told, _) = broadcast::channel(TOLD);
-        let totals = Arc::<Mutex<Totals>>::default();
-        let (backlog, closed) = (Arc::<Backlog>::default(), Arc::<Closed>::default());
+        let shared = Arc::<Shared>::default();
         let beside = Beside {
             store,
             key: keys.session.clone(),
             // Nobody asks it for an answer again.
             limits: SessionLimits { retained: 0, ..limits },
-            totals: totals.clone(),
             told: told.clone(),
-            backlog: backlog.clone(),
-            closed: closed.clone(),
+            shared: shared.clone(),
         };
         thread::Builder::new().name("shadow".to_owned()).spawn(move || beside.run(&waiting))?;
         let rules = LiveRules::none_yet(&settings);
-        Ok(Shadow {
-            rules,
-            queue,
-            totals,
-            told,
-            backlog,
-            closed,
-            order: AtomicU64::new(0),
-            broke: AtomicBool::new(false),
-        })
+        Ok(Shadow { rules, queue, told, shared, order: AtomicU64::new(0), broke: AtomicBool::new(false) })
     }
 
     /// The rules of the candidate.
@@ -127,7 +113,7 @@ impl Shadow {
             Prepared::Same(_) => self.rules.confirm(&alone),
             Prepared::New { served, .. } => {
                 // What is counted from now on is of this candidate.
-                *self.totals() = Totals { generation: served.generation, ..Totals::default() };
+                *self.shared.totals() = Totals { generation: served.generation, ..Totals::default() };
                 self.rules.serve(&alone, served);
             }
             Prepared::Refused(refused) => {
@@ -144,13 +130,8 @@ impl Shadow {
             location: self.rules.location(),
             candidate: self.rules.current(),
             stale: self.rules.stale().borrow().clone(),
-            totals: self.totals().clone(),
+            totals: self.shared.totals().clone(),
         }
-    }
-
-    fn totals(&self) -> MutexGuard<'_, Totals> {
-        // At worst a count is off by one.
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Differences from now on.
@@ -167,7 +148,7 @@ impl Shadow {
             return;
         }
         let Some(candidate) = candidates.set.get(&slot.asked) else {
-            self.totals().absent += steps.len() as u64;
+            self.shared.totals().absent += steps.len() as u64;
             return;
         };
         if *candidate.digest() == slot.pack.digest {
@@ -188,11 +169,11 @@ impl Shadow {
             steps,
             bytes,
         };
-        let full = self.backlog.add(bytes) > WAITING_BYTES;
+        let full = self.shared.add(bytes) > WAITING_BYTES;
         let taken = if full { Err(TrySendError::Full(answered)) } else { self.queue.try_send(answered) };
         if let Err(error) = taken {
-            self.backlog.remove(bytes);
-            self.totals().skipped += count;
+            self.shared.remove(bytes);
+            self.shared.totals().skipped += count;
             if matches!(error, TrySendError::Disconnected(_)) && !self.broke.swap(true, Ordering::Relaxed) {
                 tracing::error!(
                     "judging by the candidate broke: nothing more is compared until the server starts again"
@@ -208,7 +189,7 @@ impl Shadow {
             return;
         }
         let order = self.order.fetch_add(1, Ordering::Relaxed);
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner).insert(session, order);
+        self.shared.closed().insert(session, order);
     }
 }
 

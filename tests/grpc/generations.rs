@@ -13,9 +13,8 @@ use probity::{
     config::Settings,
     engine::Pack,
     grpc::wire::{
-        GetSessionRequest, GetStatusRequest, GetStatusResponse, Mode, ObserveRequest, ObserveResponse,
-        QueryRecordsRequest, ReloadRequest, Result as Judged, item, policy_engine_client::PolicyEngineClient,
-        record::Body,
+        GetSessionRequest, GetStatusRequest, GetStatusResponse, Mode, ObserveRequest, ObserveResponse, ReloadRequest,
+        Result as Judged, item, policy_engine_client::PolicyEngineClient,
     },
     service::Served,
 };
@@ -24,7 +23,7 @@ use tonic::{Code, Status};
 
 use crate::{
     kill::{open_stopped, serve},
-    support::{GUARD, House, connect, end, items, message, pays, reason, request, user, write_pack},
+    support::{GUARD, House, closed, connect, end, items, message, pays, reason, request, user, write_pack},
 };
 
 /// Much longer than anything here should take.
@@ -84,17 +83,6 @@ fn why(status: &Status) -> (String, String) {
 
 fn closed_as(reason: &str) -> (String, String) {
     ("SESSION_CLOSED".to_owned(), reason.to_owned())
-}
-
-/// Why sessions were closed, in order.
-async fn closed(house: &House) -> Vec<(String, String)> {
-    let query = QueryRecordsRequest { page_size: 1000, ..Default::default() };
-    let records = house.audit_api().await.query_records(query).await.unwrap().into_inner().records;
-    let closed = records.into_iter().filter_map(|record| match record.body {
-        Some(Body::Closed(closed)) => Some((closed.session_id, closed.reason)),
-        _ => None,
-    });
-    closed.collect()
 }
 
 /// The messages of the recorded episodes under `airline`, with their ids.

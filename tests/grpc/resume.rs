@@ -12,24 +12,13 @@ use tonic::{Code, Status};
 
 use crate::{
     drift::stored,
-    support::{GUARD, House, end, items, message, pays, proposal, reason, request, user, write_pack},
+    support::{GUARD, House, closed, end, items, message, pays, proposal, reason, request, user, write_pack},
 };
 
 const MARK: &str = "mia.li.4711@example.com";
 
 async fn observe(house: &House, ask: ObserveRequest) -> std::result::Result<ObserveResponse, Status> {
     house.engine().await.observe(ask).await.map(|answer| answer.into_inner())
-}
-
-/// The reasons of all sessions that were closed, in order.
-async fn closed(house: &House) -> Vec<(String, String)> {
-    let query = QueryRecordsRequest { page_size: 1000, ..Default::default() };
-    let records = house.audit_api().await.query_records(query).await.unwrap().into_inner().records;
-    let closed = records.into_iter().filter_map(|record| match record.body {
-        Some(Body::Closed(closed)) => Some((closed.session_id, closed.reason)),
-        _ => None,
-    });
-    closed.collect()
 }
 
 fn ask(pack: &str, session: &str, from: u64, bodies: Vec<item::Item>) -> ObserveRequest {

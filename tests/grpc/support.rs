@@ -8,8 +8,9 @@ use probity::{
     grpc::{
         self, Ended, Running, StartError,
         wire::{
-            Effect, End, Item, Mode, ObserveRequest, ObserveResponse, Proposal, audit_client::AuditClient, item,
-            policy_engine_client::PolicyEngineClient, rules_client::RulesClient,
+            Effect, End, Item, Mode, ObserveRequest, ObserveResponse, Proposal, QueryRecordsRequest,
+            audit_client::AuditClient, item, policy_engine_client::PolicyEngineClient, record,
+            rules_client::RulesClient,
         },
     },
     service::LiveRules,
@@ -255,4 +256,15 @@ pub fn reason(status: &Status) -> (String, Vec<(String, String)>) {
 pub fn fields(status: &Status) -> Vec<String> {
     let details = status.get_error_details();
     details.bad_request().unwrap().field_violations.iter().map(|v| v.field.clone()).collect()
+}
+
+/// Why sessions were closed, in order.
+pub async fn closed(house: &House) -> Vec<(String, String)> {
+    let query = QueryRecordsRequest { page_size: 1000, ..Default::default() };
+    let records = house.audit_api().await.query_records(query).await.unwrap().into_inner().records;
+    let closed = records.into_iter().filter_map(|record| match record.body {
+        Some(record::Body::Closed(closed)) => Some((closed.session_id, closed.reason)),
+        _ => None,
+    });
+    closed.collect()
 }

@@ -58,14 +58,28 @@ pub(super) struct Answered {
     pub(super) bytes: usize,
 }
 
-/// What waits to be judged again.
+/// What those who hand over and the thread share.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    pub(super) requests: AtomicUsize,
-    pub(super) bytes: AtomicUsize,
+pub(super) struct Shared {
+    totals: Mutex<Totals>,
+    /// Sessions that were closed, and when in the order of what is handed over.
+    closed: Mutex<HashMap<Arc<str>, u64>>,
+    /// Requests that wait to be judged again, and their bytes.
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
-impl Backlog {
+impl Shared {
+    pub(super) fn totals(&self) -> MutexGuard<'_, Totals> {
+        // At worst a count is off by one.
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn closed(&self) -> MutexGuard<'_, HashMap<Arc<str>, u64>> {
+        // Each change is one step.
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a request of so many bytes; gives the bytes of all that wait.
     pub(super) fn add(&self, bytes: usize) -> usize {
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -77,9 +91,6 @@ impl Backlog {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
-
-/// Sessions that were closed, and when in the order of what is handed over.
-pub(super) type Closed = Mutex<HashMap<Arc<str>, u64>>;
 
 /// A session as the candidate knows it.
 #[derive(Debug)]
@@ -127,10 +138,8 @@ pub(super) struct Beside {
     pub(super) store: Arc<dyn Store>,
     pub(super) key: SessionKey,
     pub(super) limits: SessionLimits,
-    pub(super) totals: Arc<Mutex<Totals>>,
     pub(super) told: broadcast::Sender<Arc<Difference>>,
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) closed: Arc<Closed>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Beside {
@@ -143,7 +152,7 @@ impl Beside {
                     self.let_go(&mut table, answered.order);
                     let bytes = answered.bytes;
                     self.take(&mut table, answered);
-                    self.backlog.remove(bytes);
+                    self.shared.remove(bytes);
                 }
                 Err(RecvTimeoutError::Timeout) => self.let_go(&mut table, u64::MAX),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -154,12 +163,11 @@ impl Beside {
     /// Lets go of what is needed no longer: sessions that were closed before a place in the order, and all once there is
     /// another candidate.
     fn let_go(&self, table: &mut Table, order: u64) {
-        let generation = self.totals().generation;
+        let generation = self.shared.totals().generation;
         if generation != table.generation {
             *table = Table { generation, ..Table::default() };
         }
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        closed.retain(|session, at| {
+        self.shared.closed().retain(|session, at| {
             let past = *at < order;
             if past {
                 table.remove(session);
@@ -181,18 +189,18 @@ impl Beside {
             table.remove(&answered.session);
             match self.begin(table, &answered, first) {
                 Ok(judging) => {
-                    self.totals().sessions += u64::from(judging.is_some());
+                    self.shared.totals().sessions += u64::from(judging.is_some());
                     let reference = Arc::new(reference(&answered.candidate));
                     let known = Followed { reference, judging, spoke: Instant::now(), bytes: 0 };
                     table.sessions.insert(answered.session.clone(), known);
                 }
                 Err(NotNow::Behind) => {
-                    self.totals().skipped += count;
+                    self.shared.totals().skipped += count;
                     return;
                 }
                 // What is still on its way into the store is looked for again at the next item.
                 Err(NotNow::Unknown) => {
-                    self.totals().unfollowed += count;
+                    self.shared.totals().unfollowed += count;
                     return;
                 }
             }
@@ -200,7 +208,7 @@ impl Beside {
         let Some(known) = table.sessions.get_mut(&answered.session) else { return };
         known.spoke = Instant::now();
         let Some(judging) = &mut known.judging else {
-            self.totals().unfollowed += count;
+            self.shared.totals().unfollowed += count;
             return;
         };
         let new = answered.items.iter().position(|item| item.seq == first).unwrap_or(answered.items.len());
@@ -220,7 +228,7 @@ impl Beside {
 
     /// Compares, counts and tells.
     fn compare(&self, answered: &Answered, candidate: &Arc<PackRef>, judged: &[Answer]) {
-        let mut totals = self.totals();
+        let mut totals = self.shared.totals();
         // Another candidate may have come meanwhile: it counts from its beginning.
         if totals.generation != answered.generation {
             return;
@@ -251,14 +259,11 @@ impl Beside {
 
     /// The session as it was before an item, as the candidate sees it; nothing if that can never be known.
     fn begin(&self, table: &mut Table, answered: &Answered, first: u64) -> Result<Option<Judging>, NotNow> {
-        if first > 0 {
-            // One that was closed since is not to be taken for the next of its id.
-            let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-            if closed.contains_key(&answered.session) {
-                return Err(NotNow::Unknown);
-            }
+        // One that was closed since is not to be taken for the next of its id.
+        if first > 0 && self.shared.closed().contains_key(&answered.session) {
+            return Err(NotNow::Unknown);
         }
-        let calm = first == 0 || self.backlog.requests.load(Ordering::Relaxed) <= CALM;
+        let calm = first == 0 || self.shared.requests.load(Ordering::Relaxed) <= CALM;
         if !calm || !table.has_room() {
             return Err(NotNow::Behind);
         }
@@ -287,11 +292,6 @@ impl Beside {
             }
         }
         if judging.next() == first { Ok(Some(judging)) } else { Err(NotNow::Unknown) }
-    }
-
-    fn totals(&self) -> MutexGuard<'_, Totals> {
-        // At worst a count is off by one.
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
